@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """nereid beside the real Triton, both with nereid's own backends, in alternating rounds of one run.
 
     bench/bench.py [--rounds 5] [--seconds 4] [--only TEXT]... [--output table.md]

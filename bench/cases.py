@@ -1,4 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cases: what is served, what is asked, and beside what nereid is measured."""
+import concurrent.futures
 import contextlib
 import dataclasses
 import http.client
@@ -25,6 +27,7 @@ GRPC = (sides.nereid_grpc, sides.triton_grpc)
 PYTHON = (sides.nereid_python, sides.triton_python)
 METRICS = (sides.nereid_metrics, sides.triton_metrics)
 SCRAPES = (1000, 5000)
+CACHED = (sides.nereid_cached, sides.triton_cached)
 TRACED = (sides.nereid_traced, sides.triton_traced)
 NOT_TRACED = (sides.nereid, sides.traced)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
@@ -36,6 +39,10 @@ def small(directory, model):
 
 def four_megabytes(directory, model):
     return load.binary_request(directory, model, random(1024, 1024))
+
+
+def thousand_sequences(directory, model):
+    return load.sequence_request(directory, model, numpy.ones((1, 16), numpy.float32), 1000)
 
 
 def wide(rows):
@@ -119,6 +126,8 @@ LOADS = (
     # Triton 2.51 dies of a signal when it traces each request of 32 connections.
     Load("small JSON, plain, each traced", TRACED, "plain", small, (1,), ALL),
     Load("small JSON, plain, not traced beside each traced", NOT_TRACED, "plain", small, (1, 32), ALL),
+    Load("cache hit, small JSON", CACHED, "cached", small, (1, 32), ALL),
+    Load("cache hit, 4 MB binary", CACHED, "cached_large", four_megabytes, (1,), ("rps", "p50", "cpu")),
     Load("4 MB binary", BOTH, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("4 MB shared memory", BOTH, "large", four_megabytes_shared, (1, 4), ("rps", "p50", "cpu"), shared_object),
     Load("gRPC small, batcher", GRPC, "small", small_grpc, ((1, 1), (1, 32), (32, 1)), ALL),
@@ -129,9 +138,13 @@ LOADS = (
     Load("4 MB binary, the floor", FLOOR, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("small ONNX", BOTH, "onnx_small", small, (1, 32), ALL),
     Load("ONNX cheaper in batches", BOTH, "onnx_wide", wide(1), (8,), (*ALL, "batch")),
+    Load("ensemble of 3 identities", BOTH, "three_identities", small, (1, 32, 128), ALL),
+    Load("ensemble of Python, ONNX, Python", PYTHON, "three_stages", small, (1, 32, 128), ALL),
     Load("Python add", PYTHON, "python_plain", small, (1, 32), ALL),
     Load("Python add, batcher", PYTHON, "python_batches", small, (1, 32), (*ALL, "batch")),
     Load("Python add, batcher, 4 instances", PYTHON, "python_four", small, (32,), ALL),
+    Load("Python, 1,000 sequences, direct", PYTHON, "python_direct", thousand_sequences, (250,), (*ALL, "batch")),
+    Load("Python, 1,000 sequences, oldest", PYTHON, "python_oldest", thousand_sequences, (250,), (*ALL, "batch")),
     Load("Python, 4 MB binary", PYTHON, "python_large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("ONNX saturated, 1 row", (sides.nereid, in_process), "onnx_busy", wide(1), (8,), ("rps", "cpu")),
     Load("ONNX saturated, 32 rows", (sides.nereid, in_process), "onnx_busy", wide(32), (8,), ("rps", "cpu")),
@@ -272,6 +285,90 @@ def measure_python_load(bench):
             bench.add(memory, "MiB", "less", rounds, "memory")
 
 
+# --- Rate limiter: four models whose executions take 20 ms and one of a resource, of which there are two
+
+LIMITED = [f"limited{i}" for i in range(4)]
+LIMITED_EXECUTIONS = 2 / 0.020  # that are possible in a second
+
+
+def limited_once(server, requests, seconds):
+    """Counted in the midst of the load, when all clients ask."""
+    def count():
+        return time.monotonic(), [server.model_counts(request.model)[1] for request in requests]
+
+    with concurrent.futures.ThreadPoolExecutor(len(requests)) as threads:
+        asked = [threads.submit(server.load_only, request, 4, seconds + 1) for request in requests]
+        time.sleep(0.5)
+        begin, before = count()
+        time.sleep(seconds)
+        end, after = count()
+        for one in asked:
+            one.result()
+    executed = [now - then for now, then in zip(after, before)]
+    return {"share": 100 * sum(executed) / (end - begin) / LIMITED_EXECUTIONS, "least": 100 * min(executed) / max(executed)}
+
+
+def measure_limited(bench):
+    name = "rate limiter, 4 models, 2 at once"
+    if not bench.wants(name):
+        return
+    with bench.directory() as directory:
+        for model in LIMITED:
+            models.write_model(directory / "models", "limited", model)
+        requests = [small(directory, model) for model in LIMITED]
+        with sides.running([make(directory, directory / "models") for make in (sides.nereid_limited, sides.triton_limited, sides.unlimited)]) as running:
+            rounds = bench.rounds(running, lambda server: limited_once(server, requests[:2] if server.name == "unlimited" else requests, bench.seconds))
+            bench.add(f"{name}: executions of those possible", "%", "more", rounds, "share")
+            bench.add(f"{name}: executions, least to most of a model", "%", "more", rounds, "least")
+
+
+# --- Variable shapes: an LSTM, sequences of eight lengths at once
+
+LENGTHS = {"close lengths": (17, 19, 21, 23, 25, 27, 29, 31), "far lengths": (4, 8, 13, 21, 30, 37, 50, 64)}
+
+
+@dataclasses.dataclass
+class Lengths:
+    name: str
+    model: str
+    parameters: dict
+    requests: list = None
+
+
+VARIABLE = (
+    Lengths("nereid", "longest", dict(padded=True, padding="INPUT0")),
+    Lengths("in buckets", "bucketed", dict(padded=True, padding="INPUT0", padding_to="[16, 32, 64]")),
+    Lengths("equal lengths only", "equal", {}),
+)
+
+
+def lengths_once(server, side, seconds):
+    (rows, executions), cpu = server.model_counts(side.model), server.cpu_seconds()
+    with concurrent.futures.ThreadPoolExecutor(len(side.requests)) as threads:
+        figures = list(threads.map(lambda request: server.load_only(request, 4, seconds), side.requests))
+    more_rows, more_executions = server.model_counts(side.model)
+    return {"rps": sum(one["rps"] for one in figures), "p50": sum(one["p50"] for one in figures) / len(figures),
+            "cpu": 1e6 * (server.cpu_seconds() - cpu) / (more_rows - rows), "batch": (more_rows - rows) / (more_executions - executions)}
+
+
+def measure_lengths(bench, name, lengths):
+    name = f"LSTM, 32 connections, {name}, padded to the longest"
+    if not bench.wants(name):
+        return
+    with bench.directory() as directory:
+        for side in VARIABLE:
+            models.write_lstm(directory / "models", side.model, **side.parameters)
+            folders = [directory / f"{side.model}{length}" for length in lengths]
+            for folder in folders:
+                folder.mkdir()
+            side.requests = [load.binary_request(folder, side.model, random(1, length, 64)) for folder, length in zip(folders, lengths)]
+        with sides.running([sides.nereid(directory, directory / "models")]) as (server,):
+            rounds = bench.rounds(VARIABLE, lambda side: lengths_once(server, side, bench.seconds))
+            for figure in ("rps", "p50", "cpu", "batch"):
+                what, unit, better = FIGURES[figure]
+                bench.add(f"{name}: {what}", unit, better, rounds, figure)
+
+
 # --- Large JSON
 
 HUGE = (512, 14041)
@@ -310,5 +407,8 @@ def measure_all(bench):
     for case in LOADS:
         measure_load(bench, case)
     measure_python_load(bench)
+    measure_limited(bench)
+    for name, lengths in LENGTHS.items():
+        measure_lengths(bench, name, lengths)
     for name, make_request in HUGES.items():
         measure_huge(bench, name, make_request)

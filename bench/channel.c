@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a message takes to another process and back over backends/common/channel, and the same
 // over a pair of sockets: bench/channel [round trips]. Both sides look when waits are short, and
 // sleep when a pause before each message makes them long, or when there is one processor for both.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The floor: what libmicrohttpd alone costs. Answers a GET with nothing and a POST with its own
 // body. The body is handed to one other thread, which resumes the suspended connection: one hop
 // there and back, as a model's thread costs; with --direct the loop answers by itself. Built and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A load generator for gRPC: one message over and over, as unary calls or on streams.
 //
 //     grpc_load PORT METHOD BODY-FILE CONNECTIONS IN-FLIGHT SECONDS [stream]

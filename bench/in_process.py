@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime without a server: in_process.py MODEL CALLERS INTRA_OP_THREADS ROWS SECONDS
 
 CALLERS threads call one session without a pause, with ROWS rows each time. Prints the figures of bench/sides.py as JSON.

@@ -1,4 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients, and the requests that they send."""
+import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -6,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import urllib.request
 
 import numpy
 
@@ -20,6 +24,7 @@ class Request:
     rows: int = 1  # in its batch
     grpc: str = ""  # the method, for requests over gRPC
     streams: bool = False  # the method takes any number of messages
+    sequences: int = 0  # live at once
 
 
 def json_request(directory, model, array, binary_out=False):
@@ -30,6 +35,32 @@ def json_request(directory, model, array, binary_out=False):
     body = directory / f"{model}.json"
     body.write_text(json.dumps(content))
     return Request(model, body, rows=len(array))
+
+
+def sequence_request(directory, model, array, sequences):
+    content = {"parameters": "%PARAMETERS%", "inputs": [dict(tensor(array), data=array.ravel().tolist())]}
+    body = directory / f"{model}.sequence"
+    body.write_text(json.dumps(content).replace('"%PARAMETERS%"', "%PARAMETERS%"))
+    return Request(model, body, rows=len(array), sequences=sequences)
+
+
+@contextlib.contextmanager
+def live_sequences(url, request):
+    """Starts them, and ends them afterwards."""
+    text = request.body.read_text() if request.sequences else ""
+
+    def tell(who, **flags):
+        body = text.replace("%PARAMETERS%", json.dumps(dict(sequence_id=who, **flags))).encode()
+        with urllib.request.urlopen(url, body, timeout=60) as reply:
+            reply.read()
+
+    def tell_all(**flags):
+        with concurrent.futures.ThreadPoolExecutor(100) as threads:
+            list(threads.map(lambda who: tell(who, **flags), range(1, request.sequences + 1)))
+
+    tell_all(sequence_start=True)
+    yield
+    tell_all(sequence_start=True, sequence_end=True)  # some have ended already, with the requests that wrk gave up
 
 
 def binary_request(directory, model, array, binary_out=True):
@@ -51,6 +82,8 @@ def wrk(url, request, connections, seconds):
     environment = dict(os.environ, NEREID_BENCH_BODY=str(request.body))
     if request.json_size:
         environment["NEREID_BENCH_JSON"] = str(request.json_size)
+    if request.sequences:
+        environment["NEREID_BENCH_SEQUENCES"] = str(request.sequences)
     command = ["wrk", f"-t{min(2, connections)}", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(POST), url]
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     requests, duration, errors, p50, p99, _ = map(float, re.search(r"RESULT (.*)", output).group(1).split())

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What loads cost the clients of a model: the p99 of 1,000 small inferences a second, beside nothing and beside loads.
 
     bench/loads.py [--rounds 7] [--seconds 4] [--rate 10] [--only TEXT]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model repositories of the cases: name → what writes the model's directory."""
 import numpy
 import onnx
@@ -6,6 +7,7 @@ IDENTITY = 'backend: "identity"'
 ONNX = 'backend: "onnxruntime"'
 BATCHES = " max_batch_size: 64"
 BATCHER = " dynamic_batching { }"
+CACHED = " response_cache { enable: true }"
 
 
 def instances(count, intra_op_threads=None):
@@ -13,6 +15,12 @@ def instances(count, intra_op_threads=None):
     if intra_op_threads:
         text += f' parameters {{ key: "intra_op_thread_count" value {{ string_value: "{intra_op_threads}" }} }}'
     return text
+
+
+def limited(delay_ms):
+    """An execution takes so long, and one of a resource."""
+    return (' instance_group { count: 1 kind: KIND_CPU rate_limiter { resources { name: "r" global: true count: 1 } } }'
+            f' parameters {{ key: "execute_delay_ms" value {{ string_value: "{delay_ms}" }} }}')
 
 
 def tensors(*dims):
@@ -42,13 +50,43 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([]) for _ in requests]
 """
 
+SUMS = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.sums = {}
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            value = {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in ("INPUT0", "START", "READY", "CORRID")}
+            total = value["INPUT0"]
+            if value["READY"][0, 0]:
+                who = value["CORRID"][0, 0]
+                total = self.sums[who] = total if value["START"][0, 0] else self.sums[who] + total
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", total)]))
+        return responses
+"""
+
+
+def sequences(strategy):
+    kinds = "".join(f' control_input [ {{ name: "{kind}" control [ {{ kind: CONTROL_SEQUENCE_{kind} int32_false_true: [ 0, 1 ] }} ] }} ]'
+                    for kind in ("START", "READY"))
+    return (f' sequence_batching {{ max_sequence_idle_microseconds: 600000000 {strategy} {kinds} control_input '
+            '[ { name: "CORRID" control [ { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } ] } ] }')
+
+
 # name → configuration, and for ONNX models the width and number of their layers, for Python models their text
 MODELS = {
     "small": (IDENTITY + BATCHES + BATCHER + instances(2) + tensors(16),),
     "plain": (IDENTITY + BATCHES + instances(2) + tensors(16),),
     "large": (IDENTITY + instances(2) + tensors(-1, -1),),
+    "cached": (IDENTITY + BATCHES + instances(2) + tensors(16) + CACHED,),
+    "cached_large": (IDENTITY + instances(2) + tensors(-1, -1) + CACHED,),
     "one": (IDENTITY + BATCHES + instances(1) + tensors(16),),
     "onnx_small": (ONNX + BATCHES + BATCHER + instances(2, 1) + tensors(16), 16, 1),
+    "limited": (IDENTITY + BATCHES + limited(20) + tensors(16),),
     # 128 MiB of weights, far more than a cache holds: one row waits for memory, 32 rows for the processor
     "onnx_wide": (ONNX + BATCHES + BATCHER + instances(1, 2) + tensors(2048), 2048, 8),
     "onnx_busy": (ONNX + BATCHES + instances(2, 1) + tensors(2048), 2048, 8),
@@ -56,17 +94,39 @@ MODELS = {
     "python_batches": (PYTHON + BATCHES + BATCHER + instances(1) + tensors(16), ADD),
     "python_four": (PYTHON + BATCHES + BATCHER + instances(4) + tensors(16), ADD),
     "python_large": (PYTHON + instances(1) + tensors(-1, -1), ADD),
+    "python_direct": (PYTHON + " max_batch_size: 1024" + sequences("direct { }") + instances(1) + tensors(16), SUMS),
+    "python_oldest": (PYTHON + BATCHES + sequences("oldest { max_candidate_sequences: 1024 }") + instances(1) + tensors(16), SUMS),
     "python_imports": (PYTHON + instances(1) + tensors(16), IMPORTS),
+}
+# name → models that each get what the one before gives
+ENSEMBLES = {
+    "three_identities": ("plain", "plain", "plain"),
+    "three_stages": ("python_batches", "onnx_small", "python_batches"),
 }
 
 
+def write_ensemble(repository, name):
+    """Each step is a model of its own."""
+    steps = []
+    for number, model in enumerate(ENSEMBLES[name]):
+        write_model(repository, model, f"step{number}")
+        names = ["INPUT0" if number == 0 else f"between{number}", "OUTPUT0" if number == 2 else f"between{number + 1}"]
+        steps.append(f'step {{ model_name: "step{number}" model_version: -1 input_map {{ key: "INPUT0" value: "{names[0]}" }}'
+                     f' output_map {{ key: "OUTPUT0" value: "{names[1]}" }} }}')
+    (repository / name / "1").mkdir(parents=True)
+    config = 'platform: "ensemble"' + BATCHES + tensors(16) + " ensemble_scheduling { " + " ".join(steps) + " }"
+    (repository / name / "config.pbtxt").write_text(config + "\n")
+
+
 def write_model(repository, model, name=None):
-    """Writes one of MODELS, under another name if one is given."""
+    """Writes one of MODELS, under another name if one is given, or one of ENSEMBLES."""
+    if model in ENSEMBLES:
+        return write_ensemble(repository, model)
     config, *layers = MODELS[model]
     version = repository / (name or model) / "1"
     version.mkdir(parents=True)
     (version.parent / "config.pbtxt").write_text(config + "\n")
-    if layers == [ADD] or layers == [IMPORTS]:
+    if layers and isinstance(layers[0], str):
         (version / "model.py").write_text(layers[0])
     elif layers:
         write_onnx(version / "model.onnx", *layers)
@@ -86,3 +146,35 @@ def write_onnx(path, width, layers):
     # Versions that ONNX Runtime has known for years.
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
     onnx.save(model, path)
+
+
+LSTM = ONNX + """ max_batch_size: 32 dynamic_batching { }%s
+input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1, 64 ] } %s
+output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1, 256 ] }
+"""
+
+
+def parameters(**values):
+    return "".join(f' parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}' for key, value in values.items())
+
+
+def write_lstm(repository, name, padded=False, **more):
+    """The last state of an LSTM over sequences of any length; `padded`: it is told their lengths, and what is behind them does not count."""
+    width, hidden = 64, 256
+    random, lengths = numpy.random.default_rng(1), "N" if padded else ""
+    node, tensor = onnx.helper.make_node, onnx.TensorProto.FLOAT
+    value = onnx.helper.make_tensor_value_info
+    shapes = {"W": (1, 4 * hidden, width), "R": (1, 4 * hidden, hidden), "B": (1, 8 * hidden)}
+    weights = [onnx.numpy_helper.from_array(random.standard_normal(shape, numpy.float32) / numpy.float32(hidden**0.5), key) for key, shape in shapes.items()]
+    nodes = [node("Transpose", ["INPUT0"], ["by_time"], perm=[1, 0, 2]),
+             node("LSTM", ["by_time", "W", "R", "B", lengths], ["", "state"], hidden_size=hidden),
+             node("Transpose", ["state"], ["OUTPUT0"], perm=[1, 0, 2])]
+    inputs = [value("INPUT0", tensor, ["b", "n", width])]
+    if padded:
+        inputs.append(value("N", onnx.TensorProto.INT32, ["b"]))
+        more["padding_length"] = "N"
+    graph = onnx.helper.make_graph(nodes, "lstm", inputs, [value("OUTPUT0", tensor, ["b", 1, hidden])], weights)
+    length_input = 'input { name: "N" data_type: TYPE_INT32 dims: [ 1 ] reshape { shape: [ ] } }' if padded else ""
+    (repository / name / "1").mkdir(parents=True)
+    (repository / name / "config.pbtxt").write_text(LSTM % (instances(1, 1) + parameters(**more), length_input))
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), repository / name / "1/model.onnx")

@@ -10,6 +10,30 @@ if json then
   wrk.headers["Inference-Header-Content-Length"] = json
 end
 
+-- With NEREID_BENCH_SEQUENCES set, the requests are those of so many sequences in turn, each thread's own. %PARAMETERS% in
+-- the body is what a request says of its sequence.
+local sequences = tonumber(os.getenv("NEREID_BENCH_SEQUENCES") or "0")
+local threads = {}
+
+function setup(thread)
+  table.insert(threads, thread)
+  thread:set("number", #threads)
+  for _, one in ipairs(threads) do
+    one:set("count", #threads)
+  end
+end
+
+if sequences > 0 then
+  local before, after = wrk.body:match("^(.*)%%PARAMETERS%%(.*)$")
+  local sent = 0
+
+  request = function()
+    local who = sent % math.floor(sequences / count) * count + number
+    sent = sent + 1
+    return wrk.format(nil, nil, nil, before .. string.format('{"sequence_id":%d}', who) .. after)
+  end
+end
+
 function done(summary, latency, requests)
   local errors = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write
     + summary.errors.timeout

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of the server for one small JSON request, by stage, counted by callgrind: the same whatever else the machine does.
 
     .venv/bin/python bench/profile.py [--requests 2000] [--keep FILE]
@@ -56,7 +57,7 @@ def record(directory, requests):
     body = load.json_request(directory, "small", numpy.arange(16, dtype=numpy.float32).reshape(1, 16) / 4).body.read_bytes()
     command = [
         "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}", sides.RELEASE / "bin/nereid",
-        f"--model-repository={directory / 'models'}", "--http-port={port}", "--http-address=127.0.0.1", "--allow-metrics=false",
+        f"--model-repository={directory / 'models'}", "--http-port={port}", "--http-address=127.0.0.1", "--allow-metrics=false", "--allow-grpc=false",
         "--http-thread-count=1", "--http-busy-poll-us=0",
     ]
     server = sides.Server("nereid", command, directory / "log", LD_PRELOAD=str(shim))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the worker's side of one request costs: bench/python_worker.py [interpreter].
 
 1,000 batches of one request wait in the ring; the worker's time for all of them is taken. So nothing of the server and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured: nereid, Triton, the echo server, and ONNX Runtime called in-process.
 
 Each has a name and `load(request, connections, seconds)`, which answers the figures of one round.
@@ -125,10 +126,11 @@ class Server:
         return int(stats["inference_count"]), int(stats["execution_count"])
 
     def load(self, request, connections, seconds):
-        rows, executions = self.model_counts(request.model)
-        figures = self.load_only(request, connections, seconds)
-        more_rows, more_executions = self.model_counts(request.model)
-        figures["batch"] = (more_rows - rows) / (more_executions - executions)
+        with load.live_sequences(self.url(f"models/{request.model}/infer"), request):
+            rows, executions = self.model_counts(request.model)
+            figures = self.load_only(request, connections, seconds)
+            more_rows, more_executions = self.model_counts(request.model)
+        figures["batch"] = (more_rows - rows) / max(more_executions - executions, 1)  # a cache may have all the answers
         return figures
 
     def load_only(self, request, connections, seconds):
@@ -181,6 +183,20 @@ def triton(directory, repository):
     return Server("Triton", command, directory / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
 
 
+# Each has its own local cache.
+
+def nereid_cached(directory, repository):
+    made = nereid(directory, repository)
+    made.command.append("--cache-config=local,size=67108864")
+    return made
+
+
+def triton_cached(directory, repository):
+    made = triton(directory, repository)
+    made.command += ["--cache-config=local,size=67108864", f"--cache-directory={TRITON}/pytriton/tritonserver/caches"]
+    return made
+
+
 # Both trace each request into files of 1,000.
 
 def trace_flags(directory, name):
@@ -205,6 +221,26 @@ def triton_traced(directory, repository):
     made = triton(directory, repository)
     made.command += trace_flags(directory, "triton")
     return made
+
+
+def with_resources(server):
+    server.command += ["--rate-limit=execution_count", "--rate-limit-resource=r:2"]
+    return server
+
+
+def nereid_limited(directory, repository):
+    return with_resources(nereid(directory, repository))
+
+
+def unlimited(directory, repository):
+    """To stand beside nereid_limited: as many models as may run there at once are asked, and nothing limits them."""
+    made = nereid(directory, repository)
+    made.name, made.log = "unlimited", directory / "unlimited.log"
+    return made
+
+
+def triton_limited(directory, repository):
+    return with_resources(triton(directory, repository))
 
 
 def with_grpc(server):
@@ -265,6 +301,8 @@ def triton_python(directory, repository):
             shutil.copy(part, backend)
         for package in stub_numpy().glob("numpy*"):
             (backend / package.name).symlink_to(package)  # the stub takes no PYTHONPATH
+        for name in ("identity", "onnxruntime"):
+            (directory / "backends" / name).symlink_to(RELEASE / "backends" / name)
     made = triton(directory, repository)
     made.command += [f"--backend-directory={directory}/backends", "--model-control-mode=explicit", "--load-model=*"]
     made.environment["PATH"] = f"/usr/bin:{os.environ['PATH']}"  # the stub's libraries are those of the first python3

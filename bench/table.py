@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of a run: nereid and what it is measured beside, a line each."""
 import statistics
 

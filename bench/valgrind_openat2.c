@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Preloaded into a server that valgrind runs: valgrind 3.19 does not know openat2, so it is
 // replaced by openat, without the guard against paths that lead out. For profiles of trusted models
 // only.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Warnings, hardening and sanitizer flags, applied to every target of the project.
 # Generated code (protobuf-c) drops the warnings, never the hardening.
 

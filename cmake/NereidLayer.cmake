@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The layers of docs/architecture.md, enforced by the compiler.
 #
 # nereid_layer(NAME DIRECTORY [ROOT root] SOURCES... DEPENDS layers... LINK libraries...) makes the static library nereid_NAME from

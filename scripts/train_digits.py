@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains the classifier of model_repository/digits and writes it as ONNX.
 
 Data: scikit-learn's handwritten digits (1797 grey images of 8 x 8 pixels, values 0 to 16). A quarter of them, chosen by

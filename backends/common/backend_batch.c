@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bookkeeping of one execution; see backend_batch.h.
 #include "backend_batch.h"
 

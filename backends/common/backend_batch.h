@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requests of one TRITONBACKEND_ModelInstanceExecute and what became of each: one response per
 // request, sent exactly once, with an error or complete; statistics; release. Used on the
 // instance's thread, lives for one call.

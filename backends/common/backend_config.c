@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON in, values out; see backend_config.h.
 #include "backend_config.h"
 
@@ -121,8 +122,7 @@ TRITONSERVER_Error *backend_read_bool(const char *where, const char *key, const 
   return backend_error_invalid("%s '%s': failed to convert '%s' to boolean", where, key, text);
 }
 
-// The configuration says "TYPE_STRING" for what the ABI calls BYTES.
-static TRITONSERVER_DataType datatype_of(const char *type_text)
+TRITONSERVER_DataType backend_datatype_of(const char *type_text)
 {
   if (strncmp(type_text, "TYPE_", 5) != 0)
     return TRITONSERVER_TYPE_INVALID;
@@ -135,7 +135,7 @@ static TRITONSERVER_Error *read_tensor(const json_t *entry, backend_tensor_confi
 {
   tensor->name = backend_json_text(entry, "name");
   tensor->type_text = backend_json_text(entry, "data_type");
-  tensor->datatype = datatype_of(tensor->type_text);
+  tensor->datatype = backend_datatype_of(tensor->type_text);
   tensor->optional = json_is_true(json_object_get(entry, "optional"));
   tensor->ragged = json_is_true(json_object_get(entry, "allow_ragged_batch"));
   BACKEND_RETURN_IF_ERROR(

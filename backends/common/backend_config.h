@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a backend reads from JSON: the model's configuration, its parameters, and the settings given
 // to the backend with --backend-config. Strings are borrowed from the JSON objects.
 #ifndef NEREID_BACKEND_CONFIG_H
@@ -45,6 +46,9 @@ typedef struct backend_tensor_config {
   bool optional;
   bool ragged;
 } backend_tensor_config;
+
+// Of "TYPE_FP32". The configuration says "TYPE_STRING" for what the ABI calls BYTES.
+TRITONSERVER_DataType backend_datatype_of(const char *type_text);
 
 // Reads the list `key` ("input", "output"). `*tensors` is for free(), NULL with `*count` 0. The
 // names point into `config`.

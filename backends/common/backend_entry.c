@@ -1,7 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server calls these on load threads (models, instances) and instance threads (execute).
 #include "backend_entry.h"
 
+#include "backend_copy.h"
 #include "backend_error.h"
+#include "backend_extension.h"
+
+#include <stdatomic.h>
+
+const char NEREID_BackendFills = 1;
+
+static atomic_uint instances; // with those that are being made
 
 TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
 {
@@ -26,11 +35,25 @@ TRITONSERVER_Error *
 TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
                                   TRITONBACKEND_BackendAttribute *backend_attributes)
 {
-  (void)backend;
+  void *state = NULL;
+  if (backend_entry.prefers_gpu != NULL)
+    BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
+  if (backend_entry.prefers_gpu != NULL && backend_entry.prefers_gpu(state))
+    BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
+        backend_attributes, TRITONSERVER_INSTANCEGROUPKIND_GPU, 0, NULL, 0));
   if (backend_entry.prefers_cpu)
     BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
         backend_attributes, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, NULL, 0));
   return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
+}
+
+bool NEREID_BackendAvoidsGpus(TRITONBACKEND_Backend *backend)
+{
+  void *state = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_BackendState(backend, &state);
+  if (error != NULL)
+    TRITONSERVER_ErrorDelete(error);
+  return error == NULL && backend_entry.prefers_gpu != NULL && !backend_entry.prefers_gpu(state);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
@@ -55,16 +78,27 @@ TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
   return NULL;
 }
 
+static void end_instance(void *state)
+{
+  backend_entry.instance_free(state);
+  if (atomic_fetch_sub(&instances, 1) == 1)
+    backend_devices_leave();
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
 {
   TRITONBACKEND_Model *model;
   void *model_state = NULL, *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &model_state));
-  BACKEND_RETURN_IF_ERROR(backend_entry.instance_new(instance, model_state, &state));
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, state);
+  atomic_fetch_add(&instances, 1);
+  TRITONSERVER_Error *error = backend_entry.instance_new(instance, model_state, &state);
   if (error != NULL)
-    backend_entry.instance_free(state);
+    state = NULL;
+  else
+    error = TRITONBACKEND_ModelInstanceSetState(instance, state);
+  if (error != NULL)
+    end_instance(state);
   return error;
 }
 
@@ -72,7 +106,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInsta
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  backend_entry.instance_free(state);
+  end_instance(state);
   return NULL;
 }
 

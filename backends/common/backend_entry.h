@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry points that backends have alike: they look up the states of backend, model and
 // instance, and call what the backend has defined as `backend_entry`. backend_entry.c is a part of
 // each backend's library.
@@ -13,6 +14,9 @@ typedef struct backend_entry_points {
   const char *name;
   uint32_t api_minor; // the smallest backend API with all that it needs
   bool prefers_cpu;   // for instances whose group says no kind
+  // The same of a backend that may prefer devices: whether it does; then the CPU is its second
+  // choice.
+  bool (*prefers_gpu)(const void *backend_state);
 
   TRITONSERVER_Error *(*backend_new)(TRITONBACKEND_Backend *backend, void **state);
   void (*backend_free)(void *state);

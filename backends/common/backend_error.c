@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // Making, logging and comparing; see backend_error.h.
 #include "backend_error.h"
 
 #include "backend_log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 TRITONSERVER_Error *backend_error(TRITONSERVER_Error_Code code, const char *format, ...)
 {
@@ -19,6 +22,35 @@ TRITONSERVER_Error *backend_error(TRITONSERVER_Error_Code code, const char *form
   TRITONSERVER_Error *error = TRITONSERVER_ErrorNew(code, text);
   free(text);
   return error;
+}
+
+// The codes are the ABI's.
+TRITONSERVER_Error *backend_error_of(error *error_owned)
+{
+  if (error_owned == NULL)
+    return NULL;
+  TRITONSERVER_Error *made = TRITONSERVER_ErrorNew(
+      (TRITONSERVER_Error_Code)error_get_code(error_owned), error_message(error_owned));
+  error_free(error_owned);
+  return made;
+}
+
+char *backend_one_line(const char *text)
+{
+  char *line = malloc(strlen(text) + 1), *end = line;
+  if (line == NULL)
+    return NULL;
+  for (; *text != '\0'; text++) {
+    const bool blank = *text == ' ' || *text == '\n' || *text == '\t' || *text == '\r';
+    if (!blank)
+      *end++ = *text;
+    else if (end != line && end[-1] != ' ')
+      *end++ = ' ';
+  }
+  while (end != line && end[-1] == ' ')
+    end--;
+  *end = '\0';
+  return line;
 }
 
 TRITONSERVER_Error *backend_error_no_memory(const char *what)

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors of a backend: TRITONSERVER_Error values made from a format, passed up, or logged where
 // nobody is left to pass them to. An error has one owner; NULL is success. Any thread.
 #ifndef NEREID_BACKEND_ERROR_H
 #define NEREID_BACKEND_ERROR_H
 
+#include "base/error.h"
 #include "triton/core/tritonbackend.h"
 
 // Makes an error with a text of any length. Never returns NULL unless the server has no memory for
@@ -17,6 +19,13 @@ TRITONSERVER_Error *backend_error(TRITONSERVER_Error_Code code, const char *form
 
 // UNAVAILABLE: the machine has no memory for `what`.
 TRITONSERVER_Error *backend_error_no_memory(const char *what) __attribute__((warn_unused_result));
+
+// The same error for the server; NULL stays NULL.
+TRITONSERVER_Error *backend_error_of(error *error_owned) __attribute__((warn_unused_result));
+
+// A copy of a framework's text in one line: each run of blanks and line breaks is one blank. For
+// free(); NULL when memory is short.
+char *backend_one_line(const char *text);
 
 // Ends an error that cannot be passed on: logs "failed to <doing>: <text>" and deletes it.
 // NULL does nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a backend may offer to nereid beyond Triton's ABI; other servers do not look for it. A fast
 // model's execution can then be run on the thread that received the request, which saves two
 // changes of threads. That thread serves other clients too, so it must never wait for long.
@@ -6,15 +7,31 @@
 
 #include "triton/core/tritonbackend.h"
 
-// A promise, looked up by name: executions compute and return. They wait for no other process,
-// request or device that may be slow without limit. The value does not matter.
+// A promise, looked up by name: executions of instances on CPUs compute and return. They wait for
+// no other process, request or device that may be slow without limit. It says nothing of instances
+// of other kinds, which never run on such a thread. The value does not matter.
 TRITONBACKEND_ISPEC extern const char NEREID_BackendComputes;
 
+// A promise, looked up by name: the backend writes all of the memory that it is given for a
+// response's output or a sequence's state, or fails the request. That of others is cleared before
+// they get it, so that what they leave out shows nobody what was there before.
+TRITONBACKEND_ISPEC extern const char NEREID_BackendFills;
+
+// Says, looked up by name, that inputs in host memory are read there by instances on GPUs too: the
+// server need not have them in pinned memory.
+TRITONBACKEND_ISPEC extern const char NEREID_BackendReadsOnHost;
+
+// Whether instance groups that say neither a kind nor GPUs are to be on the CPU although there are
+// GPUs: those of a backend that found a framework which cannot use them. Asked once, after
+// TRITONBACKEND_GetBackendAttribute.
+TRITONBACKEND_ISPEC bool NEREID_BackendAvoidsGpus(TRITONBACKEND_Backend *backend);
+
 // An execution in two parts, for a backend that gives the batch to somebody else and waits for the
-// answer. Begin is as TRITONBACKEND_ModelInstanceExecute, but may return with *pending true: then
-// the batch, and the array of requests, are the backend's until End has returned with *pending
-// false. End waits up to `timeout_us` (negative: for ever); it may be called from another thread
-// than Begin, after it.
+// answer, such as a GPU; with the promise above, instances on CPUs are executed in one all the
+// same. Begin is as TRITONBACKEND_ModelInstanceExecute, but may return with *pending true: then the
+// batch, and the array of requests, are the backend's until End has returned with *pending false.
+// End waits up to `timeout_us` (negative: for ever); it may be called from another thread than
+// Begin, after it.
 TRITONBACKEND_ISPEC TRITONSERVER_Error *
 NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
                                  TRITONBACKEND_Request **requests, uint32_t request_count,
@@ -38,5 +55,15 @@ NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance);
 // repository's index.
 TRITONBACKEND_ISPEC bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance,
                                                    char *text, size_t size);
+
+// That somebody wants to know how much memory the instance takes: the backend measures anew what it
+// cannot know by itself, such as the memory of its processes, and tells the server by
+// TRITONBACKEND_ModelInstanceReportMemoryUsage. Asked at the end of a load, and seldom afterwards,
+// from any thread; it may take milliseconds, and waits for nobody.
+TRITONBACKEND_ISPEC void NEREID_ModelInstanceMeasureMemory(TRITONBACKEND_ModelInstance *instance);
+
+// That a request of the model, which may be with the backend, was cancelled: which one,
+// TRITONBACKEND_ResponseFactoryIsCancelled says. Any thread; must not wait.
+TRITONBACKEND_ISPEC void NEREID_ModelCancelled(TRITONBACKEND_Model *model);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of a model; see backend_file.h.
 #include "backend_file.h"
 

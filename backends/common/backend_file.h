@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of a model. Which links are followed is the server's to say (NEREID_ModelOpen); in a server
 // without that function all are, as in Triton's own backends. Load threads.
 #ifndef NEREID_BACKEND_FILE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formatting for backend_log.h.
 #include "backend_log.h"
 

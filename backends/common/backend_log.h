@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines of a backend, written through the server. The text is made only when the level is on.
 // Any thread.
 #ifndef NEREID_BACKEND_LOG_H

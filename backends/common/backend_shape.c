@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes as values; see backend_shape.h.
 #include "backend_shape.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shape of a tensor as a value: up to BACKEND_MAX_RANK dimensions, -1 where any size is
 // allowed.
 #ifndef NEREID_BACKEND_SHAPE_H

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of the places, and what is said of them; see framework_search.h.
 #include "framework_search.h"
 
+#include "elf_needs.h"
 #include "python_packages.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -64,18 +65,6 @@ static const char *machine_name(unsigned machine, char name[32])
   return name;
 }
 
-// That of this program, which is of the machine.
-static unsigned own_machine(void)
-{
-#if defined __x86_64__
-  return EM_X86_64;
-#elif defined __aarch64__
-  return EM_AARCH64;
-#else
-  return EM_NONE;
-#endif
-}
-
 // Whether the file is a library for this machine: what the loader says of others names no cause.
 static bool is_loadable(search_state *h, const char *full, const char *path)
 {
@@ -91,9 +80,9 @@ static bool is_loadable(search_state *h, const char *full, const char *path)
     report(h, path, "cannot be read: %s", strerror(reason));
   else if (size < (ssize_t)sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     report(h, path, "is no library");
-  else if (own_machine() != EM_NONE && header.e_machine != own_machine())
+  else if (ELF_OWN_MACHINE != EM_NONE && header.e_machine != ELF_OWN_MACHINE)
     report(h, path, "is for %s, and this machine is %s", machine_name(header.e_machine, name),
-           machine_name(own_machine(), own));
+           machine_name(ELF_OWN_MACHINE, own));
   else if (h->search->framework->needs_avx && !h->search->system->has_avx)
     report(h, path, "needs AVX, which this processor does not have");
   else
@@ -101,39 +90,15 @@ static bool is_loadable(search_state *h, const char *full, const char *path)
   return false;
 }
 
-// What is wrong with who may write to `status`'s file; NULL when nothing is. In a directory with
-// the sticky bit nobody replaces what others own.
-static const char *why_unsafe(const struct stat *status, bool strict)
-{
-  bool sticky = S_ISDIR(status->st_mode) && (status->st_mode & S_ISVTX) != 0;
-  if ((status->st_mode & S_IWOTH) != 0 && !sticky)
-    return "may be written by anybody";
-  if (!strict)
-    return NULL;
-  if (status->st_uid != 0 && status->st_uid != geteuid())
-    return "belongs to another user";
-  if ((status->st_mode & S_IWGRP) != 0 && !sticky && status->st_gid != 0 &&
-      status->st_gid != getegid())
-    return "may be written by another group";
-  return NULL;
-}
-
-// Whether strangers cannot have put there what is at `full`: it, and all directories above it.
+// Whether strangers cannot have put there what is at `full`.
 static bool is_safe(search_state *h, const char *full, const char *path)
 {
-  char *at = realpath(full, NULL);
-  const char *why = at == NULL ? "cannot be reached" : NULL;
-  struct stat status;
-  while (why == NULL && at[0] != '\0') {
-    why = lstat(at, &status) == 0 ? why_unsafe(&status, h->search->system->strict)
-                                  : "cannot be reached";
-    if (why == NULL)
-      *strrchr(at, '/') = '\0';
-  }
-  if (why != NULL)
-    report(h, path, "is left alone, since '%s' %s", at != NULL ? at : full, why);
-  free(at);
-  return why == NULL;
+  char *why = NULL;
+  const bool safe = framework_is_safe(full, h->search->system->strict, &why);
+  if (!safe)
+    report(h, path, "is left alone, since %s", why != NULL ? why : "others may write there");
+  free(why);
+  return safe;
 }
 
 static bool try_library(search_state *h, const char *path)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a framework's library may be: settings, the backend's own directory, the loader's path, and
 // the packages of Python environments and interpreters. All of it is read off the file system:
 // nothing is started. One thread, while a backend starts.

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // This process's machine, and paths on it; see framework_system.h.
 #include "framework_system.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,4 +42,38 @@ bool framework_is_dir(const framework_system *s, const char *path)
   struct stat status;
   return framework_path(full, "%s%s", s->root, path) && stat(full, &status) == 0 &&
          S_ISDIR(status.st_mode);
+}
+
+// What is wrong with who may write to `status`'s file; NULL when nothing is. In a directory with
+// the sticky bit nobody replaces what others own.
+static const char *why_unsafe(const struct stat *status, bool strict)
+{
+  bool sticky = S_ISDIR(status->st_mode) && (status->st_mode & S_ISVTX) != 0;
+  if ((status->st_mode & S_IWOTH) != 0 && !sticky)
+    return "may be written by anybody";
+  if (!strict)
+    return NULL;
+  if (status->st_uid != 0 && status->st_uid != geteuid())
+    return "belongs to another user";
+  if ((status->st_mode & S_IWGRP) != 0 && !sticky && status->st_gid != 0 &&
+      status->st_gid != getegid())
+    return "may be written by another group";
+  return NULL;
+}
+
+bool framework_is_safe(const char *full, bool strict, char **why)
+{
+  char *at = realpath(full, NULL);
+  const char *reason = at == NULL ? "cannot be reached" : NULL;
+  struct stat status;
+  while (reason == NULL && at[0] != '\0') {
+    reason = lstat(at, &status) == 0 ? why_unsafe(&status, strict) : "cannot be reached";
+    if (reason == NULL)
+      *strrchr(at, '/') = '\0';
+  }
+  *why = NULL;
+  if (reason != NULL && asprintf(why, "'%s' %s", at != NULL ? at : full, reason) < 0)
+    *why = NULL;
+  free(at);
+  return reason == NULL;
 }

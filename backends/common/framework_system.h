@@ -1,4 +1,5 @@
-// The machine that a framework is looked for on. One thread, while a backend starts.
+// SPDX-License-Identifier: Apache-2.0
+// The machine that a framework is looked for on. Load threads.
 #ifndef NEREID_FRAMEWORK_SYSTEM_H
 #define NEREID_FRAMEWORK_SYSTEM_H
 
@@ -15,6 +16,11 @@ typedef struct framework_system {
 } framework_system;
 
 void framework_system_init(framework_system *system);
+
+// Whether strangers cannot have put there what is at `full`: nobody but its owner may write it and
+// the directories above it; where it is `strict`, root or this user owns them all. Else *why may be
+// a text with the place, for free().
+bool framework_is_safe(const char *full, bool strict, char **why);
 
 // False when the path is too long to be one.
 bool framework_path(char path[PATH_MAX], const char *format, ...)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Directories of packages; see python_packages.h.
 #include "python_packages.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The directories in which a Python finds packages, read off the file system: links, pyvenv.cfg,
 // the layouts of CPython, Debian, conda and pyenv. .pth files are not read. For framework_search.c.
 #ifndef NEREID_PYTHON_PACKAGES_H

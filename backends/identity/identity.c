@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // The identity backend's entry points: answers each request with its own inputs. Called by the
 // server; models may load on several threads at once, an instance executes on its own thread.
-#include "identity_execute.h"
+#include "identity_device.h"
 
 #include "backend_entry.h"
 #include "backend_error.h"
@@ -98,24 +99,24 @@ static void model_free(void *state)
 static void instance_free(void *state)
 {
   identity_instance *self = state;
-  if (self != NULL)
-    free(self->host_policy);
+  if (self == NULL)
+    return;
+  identity_device_free(self->device);
+  free(self->host_policy);
   free(self);
 }
 
 static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, void *model,
                                         void **state)
 {
-  TRITONSERVER_InstanceGroupKind kind;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceKind(instance, &kind));
-  if (kind != TRITONSERVER_INSTANCEGROUPKIND_CPU)
-    return backend_error_invalid("'identity' backend only supports CPU instances");
   identity_instance *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return backend_error_no_memory("a model instance");
   made->model = model;
   made->index = atomic_fetch_add(&made->model->instance_count, 1);
   TRITONSERVER_Error *error = backend_host_policy(instance, &made->host_policy);
+  if (error == NULL)
+    error = identity_device_new(made->model, instance, &made->device);
   if (error == NULL)
     *state = made;
   else
@@ -126,13 +127,65 @@ static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, v
 static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *instance,
                                    TRITONBACKEND_Request **requests, uint32_t count)
 {
-  return identity_execute(state, instance, requests, count);
+  const identity_instance *self = state;
+  if (self->device == NULL)
+    return identity_execute(self, instance, requests, count);
+  BACKEND_RETURN_IF_ERROR(identity_device_begin(self, instance, requests, count));
+  while (!identity_device_end(self->device, -1))
+    ;
+  return NULL;
+}
+
+static TRITONSERVER_Error *find_instance(TRITONBACKEND_ModelInstance *instance,
+                                         identity_instance **self)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
+  *self = state;
+  return NULL;
+}
+
+TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
+                                                     TRITONBACKEND_Request **requests,
+                                                     uint32_t count, bool *pending)
+{
+  identity_instance *self;
+  *pending = false;
+  BACKEND_RETURN_IF_ERROR(find_instance(instance, &self));
+  if (self->device == NULL)
+    return identity_execute(self, instance, requests, count);
+  BACKEND_RETURN_IF_ERROR(identity_device_begin(self, instance, requests, count));
+  *pending = true;
+  return NULL;
+}
+
+void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
+                                    bool *pending)
+{
+  identity_instance *self;
+  backend_error_log(find_instance(instance, &self), "find an instance");
+  *pending = !identity_device_end(self->device, timeout_us);
+}
+
+uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance)
+{
+  (void)instance;
+  return IDENTITY_MOST_EXECUTIONS;
+}
+
+bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)
+{
+  identity_instance *self;
+  TRITONSERVER_Error *error = find_instance(instance, &self);
+  TRITONSERVER_ErrorDelete(error);
+  return error == NULL && self != NULL && identity_device_fault(self->device, text, size);
 }
 
 // The API is the oldest with all that is called here (response parameters, traces, parallel loading
 // of instances).
 const backend_entry_points backend_entry = {.name = "identity",
                                             .api_minor = 13,
+                                            .prefers_cpu = true,
                                             .backend_new = backend_new,
                                             .backend_free = backend_free,
                                             .model_new = model_new,

@@ -1,10 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies inputs to outputs, each output with one copy into the memory that the client's allocator
 // gave; see identity_execute.h.
 #include "identity_execute.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "backend_tensor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +25,11 @@ static void sleep_ms(int64_t milliseconds)
     ;
 }
 
-static void delay_execution(const identity_model *model, unsigned instance_index)
+void identity_delay(const identity_instance *self)
 {
-  int64_t factor = model->delay_multiplier * (int64_t)instance_index;
-  if (model->execute_delay_ms > 0)
-    sleep_ms(model->execute_delay_ms * (factor > 1 ? factor : 1));
+  const identity_model *model = self->model;
+  int64_t factor = model->delay_multiplier * (int64_t)self->index;
+  sleep_ms(model->execute_delay_ms * (factor > 1 ? factor : 1));
 }
 
 static TRITONSERVER_Error *report(TRITONSERVER_InferenceTrace *trace, const char *activity)
@@ -64,72 +64,89 @@ static TRITONSERVER_Error *report_activities(const identity_model *model,
   return NULL;
 }
 
+TRITONSERVER_Error *identity_count_bytes(const identity_model *model, const backend_input *input)
+{
+  return model->input_bytes == NULL
+             ? NULL
+             : TRITONSERVER_MetricIncrement(model->input_bytes, (double)input->byte_size);
+}
+
 static TRITONSERVER_Error *copy_input(const identity_model *model, const identity_pair *pair,
                                       const backend_input *input, TRITONBACKEND_Response *response)
 {
-  if (model->input_bytes != NULL)
-    BACKEND_RETURN_IF_ERROR(
-        TRITONSERVER_MetricIncrement(model->input_bytes, (double)input->byte_size));
-  void *data = NULL;
-  BACKEND_RETURN_IF_ERROR(backend_output_new(response, pair->output_name, input->datatype,
-                                             input->dims, input->rank, input->byte_size, &data));
-  return backend_input_copy(input, data);
+  static const gpu_place host = {.kind = GPU_MEMORY_HOST};
+  backend_room room;
+  BACKEND_RETURN_IF_ERROR(identity_count_bytes(model, input));
+  BACKEND_RETURN_IF_ERROR(backend_output_ask(response, pair->output_name, input->datatype,
+                                             input->dims, input->rank, input->byte_size, host,
+                                             &room));
+  return backend_input_copy_to(input, room);
 }
 
-// Zeros in the configured shape (1 for each open dimension) for an optional input that is absent.
-static TRITONSERVER_Error *zero_output(const identity_pair *pair, int64_t batch_size,
-                                       TRITONBACKEND_Response *response)
+TRITONSERVER_Error *identity_zeros_of(const identity_pair *pair, int64_t batch_size,
+                                      identity_zeros *zeros)
 {
-  int64_t dims[BACKEND_MAX_RANK + 1];
-  uint32_t rank = 0;
+  zeros->rank = 0;
   if (batch_size > 0)
-    dims[rank++] = batch_size;
-  memcpy(dims + rank, pair->absent_shape.dims, pair->absent_shape.rank * sizeof(*dims));
-  rank += (uint32_t)pair->absent_shape.rank;
-  size_t element_count, byte_size;
+    zeros->dims[zeros->rank++] = batch_size;
+  memcpy(zeros->dims + zeros->rank, pair->absent_shape.dims,
+         pair->absent_shape.rank * sizeof(*zeros->dims));
+  zeros->rank += (uint32_t)pair->absent_shape.rank;
+  size_t element_count;
   // An empty string is four bytes of length.
   size_t element_size = pair->datatype == TRITONSERVER_TYPE_BYTES
                             ? sizeof(uint32_t)
                             : TRITONSERVER_DataTypeByteSize(pair->datatype);
-  if (!backend_element_count(dims, rank, &element_count) ||
-      __builtin_mul_overflow(element_count, element_size, &byte_size))
+  if (!backend_element_count(zeros->dims, zeros->rank, &element_count) ||
+      __builtin_mul_overflow(element_count, element_size, &zeros->byte_size))
     return backend_error_invalid("output '%s' has an impossible shape", pair->output_name);
-  void *data = NULL;
-  BACKEND_RETURN_IF_ERROR(backend_output_new(response, pair->output_name, pair->datatype, dims,
-                                             rank, byte_size, &data));
-  if (byte_size > 0)
-    memset(data, 0, byte_size);
   return NULL;
 }
 
-static bool has_input(TRITONBACKEND_Request *request, uint32_t input_count, const char *name)
+static TRITONSERVER_Error *zero_output(const identity_pair *pair, int64_t batch_size,
+                                       TRITONBACKEND_Response *response)
 {
-  for (uint32_t i = 0; i < input_count; i++) {
+  identity_zeros zeros;
+  backend_output output;
+  BACKEND_RETURN_IF_ERROR(identity_zeros_of(pair, batch_size, &zeros));
+  BACKEND_RETURN_IF_ERROR(backend_output_open(response, pair->output_name, pair->datatype,
+                                              zeros.dims, zeros.rank, zeros.byte_size, &output));
+  if (zeros.byte_size > 0)
+    memset(output.data, 0, zeros.byte_size);
+  return backend_output_close(&output);
+}
+
+TRITONSERVER_Error *identity_is_absent(const identity_pair *pair, TRITONBACKEND_Request *request,
+                                       bool *absent)
+{
+  uint32_t count = 0;
+  *absent = false;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &count));
+  for (uint32_t i = 0; i < count; i++) {
     const char *candidate = NULL;
-    TRITONSERVER_Error *error = TRITONBACKEND_RequestInputName(request, i, &candidate);
-    if (error != NULL) {
-      TRITONSERVER_ErrorDelete(error);
-      return false;
-    }
-    if (strcmp(candidate, name) == 0)
-      return true;
+    BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputName(request, i, &candidate));
+    if (strcmp(candidate, pair->input_name) == 0)
+      return NULL;
   }
-  return false;
+  *absent = true;
+  return NULL;
 }
 
 static TRITONSERVER_Error *fill_output(const identity_instance *self, const identity_pair *pair,
-                                       TRITONBACKEND_Request *request, uint32_t input_count,
-                                       int64_t batch_size, TRITONBACKEND_Response *response)
+                                       TRITONBACKEND_Request *request, int64_t batch_size,
+                                       TRITONBACKEND_Response *response)
 {
-  if (pair->optional && !has_input(request, input_count, pair->input_name))
-    return zero_output(pair, batch_size, response);
   backend_input input;
+  bool absent = false;
+  if (pair->optional)
+    BACKEND_RETURN_IF_ERROR(identity_is_absent(pair, request, &absent));
+  if (absent)
+    return zero_output(pair, batch_size, response);
   BACKEND_RETURN_IF_ERROR(backend_input_find(request, pair->input_name, self->host_policy, &input));
   return copy_input(self->model, pair, &input, response);
 }
 
-// Example parameters that Triton's backend attaches to each response; its tests look for them.
-static TRITONSERVER_Error *set_parameters(TRITONBACKEND_Response *response)
+TRITONSERVER_Error *identity_set_parameters(TRITONBACKEND_Response *response)
 {
   BACKEND_RETURN_IF_ERROR(
       TRITONBACKEND_ResponseSetStringParameter(response, "param0", "an example string parameter"));
@@ -140,11 +157,12 @@ static TRITONSERVER_Error *set_parameters(TRITONBACKEND_Response *response)
   return TRITONBACKEND_ResponseSetDoubleParameter(response, "param3", 123.123);
 }
 
-// 0 for a model that does not batch.
-static TRITONSERVER_Error *batch_size_of(const identity_model *model,
-                                         TRITONBACKEND_Request *request, int64_t *batch_size)
+TRITONSERVER_Error *identity_look(const identity_model *model, TRITONBACKEND_Request *request,
+                                  int64_t *batch_size)
 {
   *batch_size = 0;
+  if (model->custom_tracing)
+    BACKEND_RETURN_IF_ERROR(report_activities(model, request));
   if (!model->batches)
     return NULL;
   TRITONBACKEND_Input *input;
@@ -172,21 +190,18 @@ static TRITONSERVER_Error *answer(const identity_instance *self, TRITONBACKEND_R
                                   TRITONBACKEND_Response *response, int64_t *batch_size)
 {
   const identity_model *model = self->model;
-  uint32_t input_count = 0, output_count = 0;
-  if (model->custom_tracing)
-    BACKEND_RETURN_IF_ERROR(report_activities(model, request));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &input_count));
+  uint32_t output_count = 0;
+  BACKEND_RETURN_IF_ERROR(identity_look(model, request, batch_size));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &output_count));
-  BACKEND_RETURN_IF_ERROR(batch_size_of(model, request, batch_size));
   for (uint32_t i = 0; i < output_count; i++) {
     const char *name = NULL;
     BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputName(request, i, &name));
     const identity_pair *pair = find_pair(model, name, i);
     if (pair == NULL)
       return backend_error_invalid("model '%s' has no output '%s'", model->name, name);
-    BACKEND_RETURN_IF_ERROR(fill_output(self, pair, request, input_count, *batch_size, response));
+    BACKEND_RETURN_IF_ERROR(fill_output(self, pair, request, *batch_size, response));
   }
-  return set_parameters(response);
+  return identity_set_parameters(response);
 }
 
 TRITONSERVER_Error *identity_execute(const identity_instance *self,
@@ -195,7 +210,8 @@ TRITONSERVER_Error *identity_execute(const identity_instance *self,
 {
   backend_batch batch;
   BACKEND_RETURN_IF_ERROR(backend_batch_begin(&batch, instance, requests, count));
-  delay_execution(self->model, self->index);
+  if (self->model->execute_delay_ms > 0)
+    identity_delay(self);
   uint64_t total_batch_size = 0;
   for (uint32_t i = 0; i < count; i++) {
     int64_t batch_size = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks an identity model's configuration; see identity_model.h.
 #include "identity_model.h"
 

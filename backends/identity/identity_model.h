@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an identity model is: its pairs of inputs and outputs and its test parameters. Read once
 // from the configuration when the model loads; the instances only read it.
 #ifndef NEREID_IDENTITY_MODEL_H

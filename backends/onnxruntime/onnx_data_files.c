@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files as memory; see onnx_data_files.h.
 #include "onnx_data_files.h"
 

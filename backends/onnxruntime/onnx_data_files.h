@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files beside a model's file as memory, for external data that ONNX Runtime does not take from
 // the disk: it refuses links that lead out of the model's directory. Load threads.
 #ifndef NEREID_ONNX_DATA_FILES_H

@@ -1,65 +1,82 @@
-// A loaded version of an ONNX model: its session, and what a run feeds and fetches. Made in
-// TRITONBACKEND_ModelInitialize; afterwards read by all instances at once.
+// SPDX-License-Identifier: Apache-2.0
+// The steps of an ONNX model's life, which onnxruntime.c puts together; framework.h says when each
+// is called and on which thread.
 //
-// There is one session per model version and all instances run it: ONNX Runtime's Run may be
-// called on any number of threads, so a second session would only be a second copy of the weights,
-// a second load and a second pool of threads.
+// There is one session per model version for the CPU and all instances there run it: ONNX Runtime's
+// Run may be called on any number of threads, so a second session would only be a second copy of
+// the weights, a second load and a second pool of threads. A session on a GPU is bound to a stream,
+// so each instance there has its own.
 #ifndef NEREID_ONNX_MODEL_H
 #define NEREID_ONNX_MODEL_H
 
-#include "backend_config.h"
-#include "onnx_backend.h"
-#include "onnx_signature.h"
+#include "framework.h"
+#include "ort_runtime.h"
 
-// An input that requests bring.
-typedef struct onnx_feed {
-  char *name;
-  TRITONSERVER_DataType datatype;
-  ort_element_type element_type;
-  bool scalar; // the model wants rank 0, requests bring [1]
-  bool optional;
-} onnx_feed;
+#include <pthread.h>
 
-// An output that requests may ask for.
-typedef struct onnx_fetch {
-  char *name;
-  backend_shape scalar_shape; // what to answer for rank 0
-} onnx_fetch;
+// Where a session runs.
+typedef struct onnx_target {
+  int device;         // -1: the CPU
+  gpu_stream *stream; // of a device
+} onnx_target;
 
+// The model's state.
 typedef struct onnx_model {
-  char *name;
-  json_t *config;
-  int64_t max_batch_size;
-  ort_runtime *runtime; // the backend's
-  ort_session *session;
-  onnx_signature signature;
-  onnx_feed *feeds;
-  size_t feed_count;
-  onnx_fetch *fetches;
-  size_t fetch_count;
+  // Guards what follows: instances are made at once.
+  pthread_mutex_t lock;
+  ort_session *session; // on the CPU; NULL while all instances are on GPUs
+  // The one that the signature was read from when all are: the first instance on its device takes
+  // it.
+  onnx_target spare_target;
+  ort_session *spare;
 } onnx_model;
 
-// Loads the model's file, completes the configuration where the server asks for it, and checks the
-// one against the other.
-TRITONSERVER_Error *onnx_model_new(TRITONBACKEND_Model *model, onnx_backend *backend,
-                                   onnx_model **result);
+// An instance's state.
+typedef struct onnx_instance {
+  ort_session *session; // on a GPU its own
+  ort_run_options *options;
+  struct onnx_gpu *gpu; // NULL: on the CPU
+} onnx_instance;
 
-void onnx_model_free(onnx_model *model);
+static inline onnx_instance *onnx_instance_of(const framework_run *run)
+{
+  return run->instance->state;
+}
 
-// --- The steps of loading, each in a file of its own.
+// onnx_model.c: the model's file becomes a session, its tensors the signature.
+TRITONSERVER_Error *onnx_model_load(framework_model *model);
+TRITONSERVER_Error *onnx_model_complete(framework_model *model, bool *changed);
+void onnx_model_unload(framework_model *model);
+// The session on the CPU, made when an update of the configuration brings the first instance there.
+TRITONSERVER_Error *onnx_model_cpu_session(framework_model *model, ort_session **session);
+// A session on the device of an instance, whose stream it takes over or replaces.
+TRITONSERVER_Error *onnx_model_gpu_session(framework_model *model, backend_device *device,
+                                           ort_session **session);
 
 // onnx_options.c: session options from the model's configuration. The caller releases them.
-TRITONSERVER_Error *onnx_session_options(const onnx_model *model, ort_session_options **options);
+TRITONSERVER_Error *onnx_session_options(const framework_model *model, const onnx_target *target,
+                                         ort_session_options **options);
 
-// onnx_options.c: run options from the model's configuration. The caller releases them.
-TRITONSERVER_Error *onnx_run_options(const onnx_model *model, ort_run_options **options);
+// onnx_options.c: run options from the model's configuration, for a device or the CPU (-1). The
+// caller releases them.
+TRITONSERVER_Error *onnx_run_options(const framework_model *model, int device,
+                                     ort_run_options **options);
 
-// onnx_autocomplete.c: fills in max_batch_size, inputs, outputs and dynamic batching where they are
-// missing. Sets *changed when it did.
-TRITONSERVER_Error *onnx_autocomplete(onnx_model *model, int64_t default_max_batch_size,
-                                      bool *changed);
+// onnx_providers.c: whether the model's ONNX Runtime can use GPUs.
+TRITONSERVER_Error *onnx_check_gpu(const framework_model *model);
+// onnx_providers.c: adds the providers of GPUs to the options of a session.
+TRITONSERVER_Error *onnx_add_gpu_providers(const framework_model *model, const onnx_target *target,
+                                           ort_session_options *options);
 
-// onnx_validate.c: compares configuration and model; fills in feeds and fetches.
-TRITONSERVER_Error *onnx_validate(onnx_model *model);
+// onnx_execute.c
+TRITONSERVER_Error *onnx_instance_new(framework_instance *instance);
+void onnx_instance_free(framework_instance *instance);
+
+TRITONSERVER_Error *onnx_run_begin(framework_run *run);
+TRITONSERVER_Error *onnx_run_add_input(framework_run *run, const framework_input *input);
+TRITONSERVER_Error *onnx_run_compute(framework_run *run);
+TRITONSERVER_Error *onnx_run_read_output(framework_run *run, size_t index,
+                                         framework_output *output);
+void onnx_run_end(framework_run *run);
 
 #endif

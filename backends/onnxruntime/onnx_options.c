@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // Session and run options from a model's configuration; see onnx_model.h. The parameters are listed
 // in docs/backends.md.
 #include "onnx_model.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "base/machine.h"
+#include "onnx_provider_options.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,15 +27,8 @@ static const struct {
     {"session.inter_op.allow_spinning", "0"},
 };
 
-static TRITONSERVER_Error *read_count(const onnx_model *model, const char *key, int64_t most,
-                                      int64_t *value)
-{
-  char where[512];
-  snprintf(where, sizeof(where), "model '%.256s': parameter", model->name);
-  return backend_read_integer(where, key, backend_parameter(model->config, key), 0, most, value);
-}
-
-static TRITONSERVER_Error *set_graph_level(const onnx_model *model, ort_session_options *options)
+static TRITONSERVER_Error *set_graph_level(const framework_model *model,
+                                           ort_session_options *options)
 {
   const json_t *graph = json_object_get(json_object_get(model->config, "optimization"), "graph");
   int level = ORT_OPTIMIZE_ALL;
@@ -50,31 +45,35 @@ static TRITONSERVER_Error *set_graph_level(const onnx_model *model, ort_session_
   default:
     break;
   }
-  return ort_error(model->runtime,
-                   model->runtime->api.SetSessionGraphOptimizationLevel(options, level));
+  return ort_error(onnx_runtime_of(model),
+                   onnx_runtime_of(model)->api.SetSessionGraphOptimizationLevel(options, level));
 }
 
-static TRITONSERVER_Error *set_execution_mode(const onnx_model *model, ort_session_options *options)
+static TRITONSERVER_Error *set_execution_mode(const framework_model *model,
+                                              ort_session_options *options)
 {
   int64_t mode = ORT_RUN_SEQUENTIAL;
-  BACKEND_RETURN_IF_ERROR(read_count(model, "execution_mode", INT32_MAX, &mode));
+  BACKEND_RETURN_IF_ERROR(framework_read_count(model, "execution_mode", INT32_MAX, &mode));
   if (mode != ORT_RUN_SEQUENTIAL && mode != ORT_RUN_PARALLEL)
     return backend_error_invalid("Invalid configuration value provided. Expected values for  "
                                  "execution_mode are 0 or 1 but got %lld .",
                                  (long long)mode);
-  return ort_error(model->runtime, model->runtime->api.SetSessionExecutionMode(options, (int)mode));
+  return ort_error(onnx_runtime_of(model),
+                   onnx_runtime_of(model)->api.SetSessionExecutionMode(options, (int)mode));
 }
 
 // ONNX Runtime's own default is a thread for each core of the machine, pinned, whatever the
 // container may use; so the number is always given.
-static TRITONSERVER_Error *set_threads(const onnx_model *model, ort_session_options *options)
+static TRITONSERVER_Error *set_threads(const framework_model *model, ort_session_options *options)
 {
-  const ort_runtime *runtime = model->runtime;
+  const ort_runtime *runtime = onnx_runtime_of(model);
   int64_t intra = 0, inter = 0;
   if (runtime->global_threads)
     return ort_error(runtime, runtime->api.DisablePerSessionThreads(options));
-  BACKEND_RETURN_IF_ERROR(read_count(model, "intra_op_thread_count", MAX_THREADS, &intra));
-  BACKEND_RETURN_IF_ERROR(read_count(model, "inter_op_thread_count", MAX_THREADS, &inter));
+  BACKEND_RETURN_IF_ERROR(
+      framework_read_count(model, "intra_op_thread_count", MAX_THREADS, &intra));
+  BACKEND_RETURN_IF_ERROR(
+      framework_read_count(model, "inter_op_thread_count", MAX_THREADS, &inter));
   int cores = (int)machine_cpus();
   ORT_RETURN_IF_ERROR(runtime,
                       runtime->api.SetIntraOpNumThreads(options, intra > 0 ? (int)intra : cores));
@@ -84,17 +83,14 @@ static TRITONSERVER_Error *set_threads(const onnx_model *model, ort_session_opti
 
 typedef ort_status *(*option_switch)(ort_session_options *);
 
-static TRITONSERVER_Error *set_switch(const onnx_model *model, ort_session_options *options,
+static TRITONSERVER_Error *set_switch(const framework_model *model, ort_session_options *options,
                                       const char *key, option_switch enable, option_switch disable)
 {
-  const char *text = backend_parameter(model->config, key);
-  if (text == NULL)
-    return NULL;
-  char where[512];
   bool on = false;
-  snprintf(where, sizeof(where), "model '%.256s': parameter", model->name);
-  BACKEND_RETURN_IF_ERROR(backend_read_bool(where, key, text, &on));
-  return ort_error(model->runtime, on ? enable(options) : disable(options));
+  if (backend_parameter(model->config, key) == NULL)
+    return NULL;
+  BACKEND_RETURN_IF_ERROR(framework_read_switch(model, key, &on));
+  return ort_error(onnx_runtime_of(model), on ? enable(options) : disable(options));
 }
 
 static bool is_config_key(const char *key)
@@ -105,9 +101,10 @@ static bool is_config_key(const char *key)
   return false;
 }
 
-static TRITONSERVER_Error *add_config_entries(const onnx_model *model, ort_session_options *options)
+static TRITONSERVER_Error *add_config_entries(const framework_model *model,
+                                              ort_session_options *options)
 {
-  const ort_runtime *runtime = model->runtime;
+  const ort_runtime *runtime = onnx_runtime_of(model);
   for (size_t i = 0; i < sizeof(config_defaults) / sizeof(config_defaults[0]); i++)
     ORT_RETURN_IF_ERROR(runtime, runtime->api.AddSessionConfigEntry(options, config_defaults[i].key,
                                                                     config_defaults[i].value));
@@ -124,7 +121,7 @@ static TRITONSERVER_Error *add_config_entries(const onnx_model *model, ort_sessi
   return NULL;
 }
 
-static TRITONSERVER_Error *add_custom_operators(const onnx_model *model,
+static TRITONSERVER_Error *add_custom_operators(const framework_model *model,
                                                 ort_session_options *options)
 {
   const json_t *operations = json_object_get(model->config, "model_operations");
@@ -132,8 +129,8 @@ static TRITONSERVER_Error *add_custom_operators(const onnx_model *model,
   for (size_t i = 0; i < json_array_size(files); i++) {
     const char *file = json_string_value(json_array_get(files, i));
     if (file != NULL)
-      ORT_RETURN_IF_ERROR(model->runtime,
-                          model->runtime->api.RegisterCustomOpsLibrary_V2(options, file));
+      ORT_RETURN_IF_ERROR(onnx_runtime_of(model),
+                          onnx_runtime_of(model)->api.RegisterCustomOpsLibrary_V2(options, file));
   }
   return NULL;
 }
@@ -143,7 +140,7 @@ static TRITONSERVER_Error *add_custom_operators(const onnx_model *model,
 typedef struct accelerator {
   const char *name;
   const char *provider; // ONNX Runtime's name in its list of providers
-  const char *append;   // its name when it is added; NULL where this backend cannot drive it yet
+  const char *append;   // its name when it is added
 } accelerator;
 
 static const accelerator cpu_accelerators[] = {
@@ -151,30 +148,26 @@ static const accelerator cpu_accelerators[] = {
     {"xnnpack", "XnnpackExecutionProvider", "XNNPACK"},
     {NULL, NULL, NULL},
 };
-static const accelerator gpu_accelerators[] = {
-    {"tensorrt", "TensorrtExecutionProvider", NULL},
-    {"cuda", "CUDAExecutionProvider", NULL},
-    {NULL, NULL, NULL},
-};
 
-static TRITONSERVER_Error *require_provider(const onnx_model *model, const char *name,
+static TRITONSERVER_Error *require_provider(const framework_model *model, const char *name,
                                             const char *provider)
 {
   bool found = false;
   char *all = NULL;
-  BACKEND_RETURN_IF_ERROR(ort_runtime_has_provider(model->runtime, provider, &found, &all));
+  BACKEND_RETURN_IF_ERROR(ort_runtime_has_provider(onnx_runtime_of(model), provider, &found, &all));
   TRITONSERVER_Error *error = NULL;
   if (!found)
     error = backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                           "model '%s': '%s' needs an ONNX Runtime with %s; %s from '%s' has: %s",
-                          model->name, name, provider, model->runtime->version,
-                          model->runtime->path, all == NULL ? "" : all);
+                          model->name, name, provider, onnx_runtime_of(model)->version,
+                          onnx_runtime_of(model)->path, all == NULL ? "" : all);
   free(all);
   return error;
 }
 
-static TRITONSERVER_Error *append_provider(const onnx_model *model, ort_session_options *options,
-                                           const char *provider, json_t *parameters)
+static TRITONSERVER_Error *append_provider(const framework_model *model,
+                                           ort_session_options *options, const char *provider,
+                                           json_t *parameters)
 {
   size_t most = json_object_size(parameters), count = 0;
   const char **keys = calloc(most + 1, sizeof(*keys));
@@ -190,70 +183,54 @@ static TRITONSERVER_Error *append_provider(const onnx_model *model, ort_session_
       keys[count] = key;
       values[count++] = json_is_string(value) ? json_string_value(value) : "";
     }
-    error = ort_error(model->runtime, model->runtime->api.SessionOptionsAppendExecutionProvider(
-                                          options, provider, keys, values, count));
+    error = ort_error(onnx_runtime_of(model),
+                      onnx_runtime_of(model)->api.SessionOptionsAppendExecutionProvider(
+                          options, provider, keys, values, count));
   }
   free(keys);
   free(values);
   return error;
 }
 
-static TRITONSERVER_Error *add_accelerators(const onnx_model *model, ort_session_options *options,
-                                            const char *list_key, const accelerator *known)
+static TRITONSERVER_Error *add_accelerators(const framework_model *model,
+                                            ort_session_options *options)
 {
   const json_t *optimization = json_object_get(model->config, "optimization");
-  const json_t *list =
-      json_object_get(json_object_get(optimization, "execution_accelerators"), list_key);
+  const json_t *list = json_object_get(json_object_get(optimization, "execution_accelerators"),
+                                       "cpu_execution_accelerator");
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *wanted = json_array_get(list, i);
     const char *name = backend_json_text(wanted, "name");
-    const accelerator *match = known;
+    const accelerator *match = cpu_accelerators;
     while (match->name != NULL && strcmp(match->name, name) != 0)
       match++;
     if (match->name == NULL)
       return backend_error_invalid("unknown Execution Accelerator '%s' is requested", name);
     BACKEND_RETURN_IF_ERROR(require_provider(model, name, match->provider));
-    if (match->append == NULL)
-      return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                           "model '%s': execution accelerator '%s' is not supported yet",
-                           model->name, name);
     BACKEND_RETURN_IF_ERROR(
         append_provider(model, options, match->append, json_object_get(wanted, "parameters")));
   }
   return NULL;
 }
 
-static bool wants_gpu(const onnx_model *model)
-{
-  const json_t *groups = json_object_get(model->config, "instance_group");
-  for (size_t i = 0; i < json_array_size(groups); i++)
-    if (strcmp(backend_json_text(json_array_get(groups, i), "kind"), "KIND_GPU") == 0)
-      return true;
-  return false;
-}
-
 // GPU accelerators speak of GPU instances only: on the CPU they are passed over, so that one
 // repository serves both kinds of machine.
-static TRITONSERVER_Error *set_providers(const onnx_model *model, ort_session_options *options)
+static TRITONSERVER_Error *set_providers(const framework_model *model, const onnx_target *target,
+                                         ort_session_options *options)
 {
-  const json_t *accelerators =
-      json_object_get(json_object_get(model->config, "optimization"), "execution_accelerators");
-  if (wants_gpu(model)) {
-    BACKEND_RETURN_IF_ERROR(
-        add_accelerators(model, options, "gpu_execution_accelerator", gpu_accelerators));
-    BACKEND_RETURN_IF_ERROR(require_provider(model, "KIND_GPU", "CUDAExecutionProvider"));
-    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                         "model '%s': instances of KIND_GPU are not supported yet", model->name);
-  }
-  if (json_array_size(json_object_get(accelerators, "gpu_execution_accelerator")) > 0)
-    BACKEND_LOG_WARN("model '%s' has no GPU instance: its gpu_execution_accelerator is not used",
+  if (target->device >= 0)
+    return onnx_add_gpu_providers(model, target, options);
+  if (json_array_size(onnx_gpu_accelerators(model->config)) > 0)
+    BACKEND_LOG_WARN("model '%s' has instances on the CPU: its gpu_execution_accelerator is not "
+                     "used there",
                      model->name);
-  return add_accelerators(model, options, "cpu_execution_accelerator", cpu_accelerators);
+  return add_accelerators(model, options);
 }
 
-static TRITONSERVER_Error *fill_options(const onnx_model *model, ort_session_options *options)
+static TRITONSERVER_Error *fill_options(const framework_model *model, const onnx_target *target,
+                                        ort_session_options *options)
 {
-  const ort_api *api = &model->runtime->api;
+  const ort_api *api = &onnx_runtime_of(model)->api;
   BACKEND_RETURN_IF_ERROR(set_graph_level(model, options));
   BACKEND_RETURN_IF_ERROR(set_execution_mode(model, options));
   BACKEND_RETURN_IF_ERROR(set_threads(model, options));
@@ -262,29 +239,53 @@ static TRITONSERVER_Error *fill_options(const onnx_model *model, ort_session_opt
   BACKEND_RETURN_IF_ERROR(set_switch(model, options, "enable_mem_pattern", api->EnableMemPattern,
                                      api->DisableMemPattern));
   BACKEND_RETURN_IF_ERROR(add_config_entries(model, options));
-  BACKEND_RETURN_IF_ERROR(set_providers(model, options));
+  BACKEND_RETURN_IF_ERROR(set_providers(model, target, options));
   return add_custom_operators(model, options);
 }
 
-TRITONSERVER_Error *onnx_session_options(const onnx_model *model, ort_session_options **options)
+TRITONSERVER_Error *onnx_session_options(const framework_model *model, const onnx_target *target,
+                                         ort_session_options **options)
 {
-  ORT_RETURN_IF_ERROR(model->runtime, model->runtime->api.CreateSessionOptions(options));
-  TRITONSERVER_Error *error = fill_options(model, *options);
+  ORT_RETURN_IF_ERROR(onnx_runtime_of(model),
+                      onnx_runtime_of(model)->api.CreateSessionOptions(options));
+  TRITONSERVER_Error *error = fill_options(model, target, *options);
   if (error != NULL)
-    model->runtime->api.ReleaseSessionOptions(*options);
+    onnx_runtime_of(model)->api.ReleaseSessionOptions(*options);
   return error;
 }
 
-TRITONSERVER_Error *onnx_run_options(const onnx_model *model, ort_run_options **options)
+static TRITONSERVER_Error *add_run_entry(const framework_model *model, ort_run_options *options,
+                                         const char *key, const char *value)
+{
+  return ort_error(onnx_runtime_of(model),
+                   onnx_runtime_of(model)->api.AddRunConfigEntry(options, key, value));
+}
+
+static TRITONSERVER_Error *fill_run_options(const framework_model *model, int device,
+                                            ort_run_options *options)
 {
   static const char shrinkage[] = "memory.enable_memory_arena_shrinkage";
-  ORT_RETURN_IF_ERROR(model->runtime, model->runtime->api.CreateRunOptions(options));
-  const char *devices = backend_parameter(model->config, shrinkage);
-  if (devices == NULL)
+  const char *all = backend_parameter(model->config, shrinkage);
+  char *arenas AUTO_FREE = onnx_arenas_of(all != NULL ? all : "", device);
+  if (arenas == NULL)
+    return backend_error_no_memory("run options");
+  if (arenas[0] != '\0')
+    BACKEND_RETURN_IF_ERROR(add_run_entry(model, options, shrinkage, arenas));
+  if (device < 0)
     return NULL;
-  TRITONSERVER_Error *error = ort_error(
-      model->runtime, model->runtime->api.AddRunConfigEntry(*options, shrinkage, devices));
-  if (error != NULL)
-    model->runtime->api.ReleaseRunOptions(*options);
+  // We wait for the stream, once, when the outputs are on their way.
+  return add_run_entry(model, options, "disable_synchronize_execution_providers", "1");
+}
+
+TRITONSERVER_Error *onnx_run_options(const framework_model *model, int device,
+                                     ort_run_options **options)
+{
+  ORT_RETURN_IF_ERROR(onnx_runtime_of(model),
+                      onnx_runtime_of(model)->api.CreateRunOptions(options));
+  TRITONSERVER_Error *error = fill_run_options(model, device, *options);
+  if (error != NULL) {
+    onnx_runtime_of(model)->api.ReleaseRunOptions(*options);
+    *options = NULL;
+  }
   return error;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is used of ONNX Runtime's C API, declared here so that building needs no ONNX Runtime.
 //
 // The library exports OrtGetApiBase; from there a program asks for a table of functions that only
@@ -24,6 +25,9 @@ typedef struct ort_type_info ort_type_info;
 typedef struct ort_tensor_info ort_tensor_info; // OrtTensorTypeAndShapeInfo
 typedef struct ort_memory_info ort_memory_info;
 typedef struct ort_allocator ort_allocator;
+typedef struct ort_binding ort_binding; // OrtIoBinding
+typedef struct ort_cuda_options ort_cuda_options;
+typedef struct ort_tensorrt_options ort_tensorrt_options;
 
 // ONNXTensorElementDataType
 typedef enum ort_element_type {
@@ -130,6 +134,8 @@ typedef void (*ort_log_function)(void *context, int severity, const char *catego
     (const ort_tensor_info *tensor, ort_element_type *type))                                       \
   X(61, GetDimensionsCount, ort_status *, (const ort_tensor_info *tensor, size_t *rank))           \
   X(62, GetDimensions, ort_status *, (const ort_tensor_info *tensor, int64_t *dims, size_t rank))  \
+  X(63, GetSymbolicDimensions, ort_status *,                                                       \
+    (const ort_tensor_info *tensor, const char **names, size_t rank))                              \
   X(65, GetTensorTypeAndShape, ort_status *, (const ort_value *value, ort_tensor_info **tensor))   \
   X(69, CreateCpuMemoryInfo, ort_status *, (int allocator, int memory, ort_memory_info **info))    \
   X(76, AllocatorFree, ort_status *, (ort_allocator *allocator, void *memory))                     \
@@ -167,6 +173,48 @@ typedef void (*ort_log_function)(void *context, int severity, const char *catego
     (ort_value *value, size_t index, size_t byte_size, char **data))
 // clang-format on
 
+// What instances on a GPU need, with the version that has all of it: ONNX Runtime 1.16.
+#define ORT_GPU_VERSION 16
+// clang-format off
+#define ORT_GPU_FUNCTIONS(X)                                                                       \
+  X(68, CreateMemoryInfo, ort_status *,                                                            \
+    (const char *name, int allocator, int device, int memory, ort_memory_info **info))             \
+  X(133, RunWithBinding, ort_status *,                                                             \
+    (ort_session *session, const ort_run_options *options, const ort_binding *binding))            \
+  X(134, CreateIoBinding, ort_status *, (ort_session *session, ort_binding **binding))             \
+  X(135, ReleaseIoBinding, void, (ort_binding *binding))                                           \
+  X(136, BindInput, ort_status *,                                                                  \
+    (ort_binding *binding, const char *name, const ort_value *value))                              \
+  X(137, BindOutput, ort_status *,                                                                 \
+    (ort_binding *binding, const char *name, const ort_value *value))                              \
+  X(138, BindOutputToDevice, ort_status *,                                                         \
+    (ort_binding *binding, const char *name, const ort_memory_info *memory))                       \
+  X(140, GetBoundOutputValues, ort_status *,                                                       \
+    (const ort_binding *binding, ort_allocator *allocator, ort_value ***values, size_t *count))    \
+  X(141, ClearBoundInputs, void, (ort_binding *binding))                                           \
+  X(142, ClearBoundOutputs, void, (ort_binding *binding))                                          \
+  X(170, SessionOptionsAppendExecutionProvider_TensorRT_V2, ort_status *,                          \
+    (ort_session_options *options, const ort_tensorrt_options *provider))                          \
+  X(171, CreateTensorRTProviderOptions, ort_status *, (ort_tensorrt_options **provider))           \
+  X(172, UpdateTensorRTProviderOptions, ort_status *,                                              \
+    (ort_tensorrt_options *provider, const char *const *keys, const char *const *values,           \
+     size_t count))                                                                                \
+  X(174, ReleaseTensorRTProviderOptions, void, (ort_tensorrt_options *provider))                   \
+  X(204, SessionOptionsAppendExecutionProvider_CUDA_V2, ort_status *,                              \
+    (ort_session_options *options, const ort_cuda_options *provider))                              \
+  X(205, CreateCUDAProviderOptions, ort_status *, (ort_cuda_options **provider))                   \
+  X(206, UpdateCUDAProviderOptions, ort_status *,                                                  \
+    (ort_cuda_options *provider, const char *const *keys, const char *const *values,               \
+     size_t count))                                                                                \
+  X(207, GetCUDAProviderOptionsAsString, ort_status *,                                             \
+    (const ort_cuda_options *provider, ort_allocator *allocator, char **text))                     \
+  X(208, ReleaseCUDAProviderOptions, void, (ort_cuda_options *provider))                           \
+  X(261, UpdateTensorRTProviderOptionsWithValue, ort_status *,                                     \
+    (ort_tensorrt_options *provider, const char *key, void *value))                                \
+  X(263, UpdateCUDAProviderOptionsWithValue, ort_status *,                                         \
+    (ort_cuda_options *provider, const char *key, void *value))
+// clang-format on
+
 // Since version 18, at this index.
 #define ORT_ADD_DATA_FILES_VERSION 18
 #define ORT_ADD_DATA_FILES_INDEX   279
@@ -176,8 +224,12 @@ typedef ort_status *ort_add_data_files(ort_session_options *options, const char 
 typedef struct ort_api {
 #define ORT_MEMBER(index, name, result, arguments) result(*name) arguments;
   ORT_FUNCTIONS(ORT_MEMBER)
-#undef ORT_MEMBER
 } ort_api;
+
+typedef struct ort_gpu_api {
+  ORT_GPU_FUNCTIONS(ORT_MEMBER)
+#undef ORT_MEMBER
+} ort_gpu_api;
 
 // What OrtGetApiBase returns; this has two members in all versions.
 typedef struct ort_api_base {

@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens ONNX Runtime with dlopen; see ort_runtime.h.
 #include "ort_runtime.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
+#include "ort_provider.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,21 +27,42 @@ static void log_message(void *context, int severity, const char *category, const
   BACKEND_LOG(level, NULL, "ONNX Runtime (%s, %s): %s", category, code_location, message);
 }
 
+#define ORT_READ(index, name, result, arguments)                                                   \
+  memcpy(&api->name, (const char *)table + (index) * sizeof(void *), sizeof(api->name));
+
 static void read_table(ort_api *api, const void *table)
 {
-  const char *table_of_functions = table;
-#define ORT_READ(index, name, result, arguments)                                                   \
-  memcpy(&api->name, table_of_functions + (index) * sizeof(void *), sizeof(api->name));
   ORT_FUNCTIONS(ORT_READ)
-#undef ORT_READ
+}
+
+static void read_gpu_table(ort_gpu_api *api, const void *table)
+{
+  ORT_GPU_FUNCTIONS(ORT_READ)
 }
 
 static void read_newer(ort_runtime *runtime, const ort_api_base *base)
 {
+  const void *gpu_table = base->GetApi(ORT_GPU_VERSION);
   const char *table_of_functions = base->GetApi(ORT_ADD_DATA_FILES_VERSION);
+  runtime->has_gpu_api = gpu_table != NULL;
+  if (gpu_table != NULL)
+    read_gpu_table(&runtime->gpu, gpu_table);
   if (table_of_functions != NULL)
     memcpy(&runtime->add_data_files, table_of_functions + ORT_ADD_DATA_FILES_INDEX * sizeof(void *),
            sizeof(runtime->add_data_files));
+}
+
+// As ONNX Runtime finds it, which looks there for its providers.
+static char *dir_of(const void *symbol)
+{
+  Dl_info info = {0};
+  if (symbol == NULL || dladdr(symbol, &info) == 0)
+    return NULL;
+  char *path = info.dli_fname[0] == '/' ? strdup(info.dli_fname) : realpath(info.dli_fname, NULL);
+  char *slash = path != NULL ? strrchr(path, '/') : NULL;
+  if (slash != NULL)
+    *slash = '\0';
+  return path;
 }
 
 static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
@@ -49,6 +73,7 @@ static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
   const ort_api_base *(*get_base)(void) = NULL;
   void *symbol = dlsym(library, "OrtGetApiBase");
   memcpy(&get_base, &symbol, sizeof(get_base));
+  runtime->dir = dir_of(symbol);
   TRITONSERVER_Error *error = NULL;
   if (get_base == NULL) {
     error = backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
@@ -110,34 +135,29 @@ static TRITONSERVER_Error *open_runtime(ort_runtime *runtime, const ort_runtime_
   return ort_error(runtime, runtime->api.GetAllocatorWithDefaultOptions(&runtime->allocator));
 }
 
-TRITONSERVER_Error *ort_runtime_open(const char *path, const ort_runtime_settings *settings,
-                                     ort_runtime **runtime)
+TRITONSERVER_Error *ort_runtime_open(framework_library *library)
 {
-  ort_runtime *made = calloc(1, sizeof(*made));
-  *runtime = NULL;
-  if (made == NULL)
+  ort_runtime *runtime = calloc(1, sizeof(*runtime));
+  library->state = runtime;
+  if (runtime == NULL)
     return backend_error_no_memory("ONNX Runtime");
-  made->path = strdup(path);
-  TRITONSERVER_Error *error =
-      made->path == NULL ? backend_error_no_memory("ONNX Runtime") : open_runtime(made, settings);
-  if (error != NULL) {
-    ort_runtime_close(made);
-    return error;
-  }
-  BACKEND_LOG_INFO("onnxruntime: using ONNX Runtime %s from %s", made->version, made->path);
-  *runtime = made;
+  runtime->path = library->path;
+  runtime->strict = ((const ort_runtime_settings *)library->settings)->strict;
+  BACKEND_RETURN_IF_ERROR(open_runtime(runtime, library->settings));
+  library->version = runtime->version;
   return NULL;
 }
 
-void ort_runtime_close(ort_runtime *runtime)
+void ort_runtime_close(framework_library *library)
 {
+  ort_runtime *runtime = library->state;
   if (runtime == NULL)
     return;
   if (runtime->cpu_memory != NULL)
     runtime->api.ReleaseMemoryInfo(runtime->cpu_memory);
   if (runtime->env != NULL)
     runtime->api.ReleaseEnv(runtime->env);
-  free(runtime->path);
+  free(runtime->dir);
   free(runtime);
 }
 
@@ -145,9 +165,11 @@ TRITONSERVER_Error *ort_error(const ort_runtime *runtime, ort_status *status_own
 {
   if (status_owned == NULL)
     return NULL;
+  char *line AUTO_FREE = backend_one_line(runtime->api.GetErrorMessage(status_owned));
   TRITONSERVER_Error *error =
-      backend_error_internal("onnx runtime error %d: %s", runtime->api.GetErrorCode(status_owned),
-                             runtime->api.GetErrorMessage(status_owned));
+      line == NULL ? backend_error_no_memory("an error of ONNX Runtime")
+                   : backend_error_internal("onnx runtime error %d: %s",
+                                            runtime->api.GetErrorCode(status_owned), line);
   runtime->api.ReleaseStatus(status_owned);
   return error;
 }
@@ -171,4 +193,49 @@ TRITONSERVER_Error *ort_runtime_has_provider(const ort_runtime *runtime, const c
     fclose(stream);
   *all = text;
   return ort_error(runtime, runtime->api.ReleaseAvailableProviders(names, count));
+}
+
+// ---- providers on GPUs ----
+
+static const char cuda_provider[] = "CUDAExecutionProvider";
+
+// The file that has a provider, beside ONNX Runtime's library.
+static const char *file_of(const char *provider)
+{
+  return strcmp(provider, cuda_provider) == 0 ? "libonnxruntime_providers_cuda.so"
+                                              : "libonnxruntime_providers_tensorrt.so";
+}
+
+static TRITONSERVER_Error *check_provider(const ort_runtime *runtime, const char *provider)
+{
+  bool found = false;
+  char *all AUTO_FREE = NULL;
+  BACKEND_RETURN_IF_ERROR(ort_runtime_has_provider(runtime, provider, &found, &all));
+  if (found && runtime->has_gpu_api && runtime->dir != NULL &&
+      ort_provider_exists(runtime->dir, file_of(provider)))
+    return NULL;
+  const char *lack = !found                  ? "is built without it"
+                     : !runtime->has_gpu_api ? "is older than 1.16"
+                                             : "has no library of it beside its own";
+  return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                       "%s is needed, and ONNX Runtime %s from '%s' %s (it has: %s); pip install "
+                       "onnxruntime-gpu",
+                       provider, runtime->version, runtime->path, lack, all == NULL ? "" : all);
+}
+
+static TRITONSERVER_Error *provider_libraries(const ort_runtime *runtime, const char *provider,
+                                              ort_provider_purpose purpose)
+{
+  BACKEND_RETURN_IF_ERROR(check_provider(runtime, provider));
+  return ort_provider_libraries(runtime->dir, file_of(provider), runtime->strict, purpose);
+}
+
+TRITONSERVER_Error *ort_runtime_check_gpu(const ort_runtime *runtime)
+{
+  return provider_libraries(runtime, cuda_provider, ORT_PROVIDER_FIND);
+}
+
+TRITONSERVER_Error *ort_runtime_open_provider(const ort_runtime *runtime, const char *provider)
+{
+  return provider_libraries(runtime, provider, ORT_PROVIDER_OPEN);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry points of the python backend. The server calls them on load threads (models,
 // instances) and instance threads (execute, ready).
 #include "calls/calls.h"
@@ -8,6 +9,9 @@
 #include "backend_extension.h"
 #include "backend_log.h"
 #include "base/cleanup.h"
+#include "process_memory.h"
+
+const char NEREID_BackendReadsOnHost = 1; // workers get them in the memory that they share
 
 static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **state)
 {
@@ -20,6 +24,11 @@ static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **st
 static void backend_free(void *state)
 {
   python_backend_free(state);
+}
+
+static bool prefers_gpu(const void *state)
+{
+  return ((const python_backend *)state)->prefers_gpu;
 }
 
 static void model_free(void *state)
@@ -71,10 +80,6 @@ static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, v
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceDeviceId(instance, &device));
   BACKEND_LOG_INFO("TRITONBACKEND_ModelInstanceInitialize: %s (%s device %d)", name,
                    TRITONSERVER_InstanceGroupKindString(kind), (int)device);
-  if (kind == TRITONSERVER_INSTANCEGROUPKIND_GPU)
-    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                         "'%s' backend does not support GPU instances yet: instance '%s'",
-                         model->backend->name, name);
   python_instance *self = python_model_take_spare(model);
   if (self != NULL && !worker_is_here(self->worker)) {
     python_instance_stop(self); // the instance's host policy is another than the model's load had
@@ -101,6 +106,7 @@ static void instance_free(void *state)
 const backend_entry_points backend_entry = {.name = "python",
                                             .api_minor = 13, // Triton 23.07
                                             .prefers_cpu = true,
+                                            .prefers_gpu = prefers_gpu,
                                             .backend_new = backend_new,
                                             .backend_free = backend_free,
                                             .model_new = model_new,
@@ -119,6 +125,11 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance
 void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
 {
   worker_ask_ready(python_instance_of(instance)->worker);
+}
+
+void NEREID_ModelInstanceMeasureMemory(TRITONBACKEND_ModelInstance *instance)
+{
+  process_memory_report(instance, worker_memory(python_instance_of(instance)->worker));
 }
 
 bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONBACKEND_Backend*, TRITONBACKEND_Model* and TRITONBACKEND_ModelInstance*: what a backend
 // asks about itself and keeps.
 #include "api/convert.h"
+#include "backend/frameworks.h"
 #include "base/clock.h"
 #include "core/instance.h"
 #include "core/model.h"
+#include "core/model_instances.h"
 #include "nereid/nereid.h"
 #include "request/message.h"
 #include "request/request.h"
@@ -21,7 +24,7 @@ API_GET(TRITONBACKEND_BackendExecutionPolicy, TRITONBACKEND_Backend, TRITONBACKE
 TRITONSERVER_Error *TRITONBACKEND_BackendSetExecutionPolicy(TRITONBACKEND_Backend *b,
                                                             TRITONBACKEND_ExecutionPolicy policy)
 {
-  b->policy = policy; // every instance has a thread of its own, which satisfies both policies
+  b->policy = policy;
   return NULL;
 }
 
@@ -37,7 +40,7 @@ TRITONSERVER_Error *TRITONBACKEND_BackendArtifacts(TRITONBACKEND_Backend *b,
 TRITONSERVER_Error *TRITONBACKEND_BackendMemoryManager(TRITONBACKEND_Backend *b,
                                                        TRITONBACKEND_MemoryManager **manager)
 {
-  *manager = (TRITONBACKEND_MemoryManager *)b; // it has no state of its own
+  *manager = b->memory_manager;
   return NULL;
 }
 
@@ -68,6 +71,17 @@ TRITONSERVER_Error *TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoadin
   return NULL;
 }
 
+TRITONSERVER_Error *NEREID_BackendSetFramework(TRITONBACKEND_Backend *b, const char *name,
+                                               const char *version, const char *path,
+                                               uint64_t open_ns)
+{
+  if (name == NULL || version == NULL || path == NULL)
+    return error_to_abi(
+        error_new(ERROR_INVALID_ARG, "a framework needs a name, a version and a path"));
+  const framework_record record = {b->name, name, version, path, open_ns};
+  return error_to_abi(frameworks_add(&record));
+}
+
 // ---- model ----
 
 API_GET(TRITONBACKEND_ModelName, TRITONBACKEND_Model, const char *, self->name)
@@ -91,7 +105,7 @@ TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path, b
 static error *check_config_version(uint32_t version)
 {
   if (version != 1)
-    return error_new(ERROR_UNSUPPORTED,
+    return error_new(ERROR_INVALID_ARG,
                      "model configuration version %" PRIu32
                      " not supported, supported versions are: 1",
                      version);
@@ -104,7 +118,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelConfig(TRITONBACKEND_Model *m, uint32_t c
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   error *e = check_config_version(config_version);
   if (e == NULL)
-    e = config_print_json(m->config, &text);
+    e = model_print_config(m, &text);
   if (e == NULL)
     e = message_new_from_buffer(&text, result);
   return error_to_abi(e);
@@ -188,6 +202,23 @@ API_GET(TRITONBACKEND_ModelInstanceModel, TRITONBACKEND_ModelInstance, TRITONBAC
 API_GET(TRITONBACKEND_ModelInstanceState, TRITONBACKEND_ModelInstance, void *, self->state)
 API_SET(TRITONBACKEND_ModelInstanceSetState, TRITONBACKEND_ModelInstance, void *, state)
 
+// ---- memory ----
+
+TRITONSERVER_Error *TRITONBACKEND_ModelReportMemoryUsage(TRITONBACKEND_Model *m,
+                                                         TRITONSERVER_BufferAttributes **usage,
+                                                         uint32_t usage_size)
+{
+  return error_to_abi(memory_report_set(&m->memory, usage, usage_size));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportMemoryUsage(
+    TRITONBACKEND_ModelInstance *i, TRITONSERVER_BufferAttributes **usage, uint32_t usage_size)
+{
+  return error_to_abi(memory_report_set(&i->memory, usage, usage_size));
+}
+
+// ---- statistics ----
+
 // The backend's word for a moment: not before the one that came before it, nor in the future.
 static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)
 {
@@ -210,6 +241,13 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
 {
   request *of = (request *)r;
   bool single_writer;
+  if (of->is_null)
+    return NULL; // nobody's
+  if (i->shared->reports != NULL) {
+    const uint64_t moments[] = {exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns};
+    i->shared->reports->request(i, of, success, moments);
+    return NULL;
+  }
   statistics *counters = instance_counters(i, &single_writer);
   request_times *times = &of->times;
   times->end = clock_monotonic_ns();
@@ -234,6 +272,11 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
     uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns)
 {
   bool single_writer;
+  if (i->shared->reports != NULL) {
+    const uint64_t moments[] = {exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns};
+    i->shared->reports->batch(i, batch_size, moments);
+    return NULL;
+  }
   statistics *counters = instance_counters(i, &single_writer);
   uint64_t now = clock_monotonic_ns();
   uint64_t start = moment(0, exec_start_ns, now);

@@ -1,24 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONBACKEND_Request*, TRITONBACKEND_Input* and the memory manager: what a backend reads of a
 // request. The backend owns the request, so nothing here needs a lock.
 #include "api/convert.h"
 #include "base/arena.h"
+#include "core/gpus.h"
+#include "core/model.h"
 #include "request/request.h"
 #include "request/response_allocator.h"
 #include "triton/core/tritonbackend.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 static request *of(TRITONBACKEND_Request *r)
 {
   return (request *)r;
 }
 
-static TRITONSERVER_Error *out_of_bounds(const char *what, uint32_t index, uint32_t count)
+static TRITONSERVER_Error *out_of_bounds(const TRITONBACKEND_Request *r, const char *what,
+                                         uint32_t index, uint32_t count)
 {
-  return error_to_abi(error_new(ERROR_INVALID_ARG,
-                                "out of bounds index %" PRIu32 ": request has %" PRIu32 " %s",
-                                index, count, what));
+  return error_to_abi(request_error((const request *)r, ERROR_INVALID_ARG,
+                                    "out of bounds index %" PRIu32 ": request has %" PRIu32 " %s",
+                                    index, count, what));
 }
 
 API_GET(TRITONBACKEND_RequestId, TRITONBACKEND_Request, const char *, of(self)->id.data)
@@ -48,7 +51,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *r, uin
                                                    const void **value)
 {
   if (index >= of(r)->parameter_count)
-    return out_of_bounds("parameters", index, of(r)->parameter_count);
+    return out_of_bounds(r, "parameters", index, of(r)->parameter_count);
   const parameter *p = &of(r)->parameters[index];
   *key = p->name;
   *type = p->type;
@@ -63,7 +66,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestInputName(TRITONBACKEND_Request *r, uin
 {
   *name = NULL;
   if (index >= of(r)->input_count)
-    return out_of_bounds("inputs", index, of(r)->input_count);
+    return out_of_bounds(r, "inputs", index, of(r)->input_count);
   *name = of(r)->inputs[index].name.data;
   return NULL;
 }
@@ -83,7 +86,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestInputByIndex(TRITONBACKEND_Request *r, 
 {
   *input = NULL;
   if (index >= of(r)->input_count)
-    return out_of_bounds("inputs", index, of(r)->input_count);
+    return out_of_bounds(r, "inputs", index, of(r)->input_count);
   *input = &of(r)->inputs[index];
   return NULL;
 }
@@ -96,7 +99,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestOutputName(TRITONBACKEND_Request *r, ui
 {
   *name = NULL;
   if (index >= request_output_count(of(r)))
-    return out_of_bounds("requested outputs", index, request_output_count(of(r)));
+    return out_of_bounds(r, "requested outputs", index, request_output_count(of(r)));
   *name = request_output_name(of(r), index).data;
   return NULL;
 }
@@ -116,12 +119,12 @@ TRITONBACKEND_RequestOutputBufferProperties(TRITONBACKEND_Request *r, const char
 
 TRITONSERVER_Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *r, uint32_t release_flags)
 {
-  if ((release_flags & TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) != 0)
-    return error_to_abi(
-        request_error(of(r), ERROR_UNSUPPORTED,
-                      "TRITONBACKEND_RequestRelease with RESCHEDULE is not supported yet"));
-  request_release(of(r), release_flags);
-  return NULL;
+  error *e = (release_flags & TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) != 0
+                 ? request_check_reschedule(of(r))
+                 : NULL;
+  if (e == NULL)
+    request_release(of(r), release_flags);
+  return error_to_abi(e);
 }
 
 API_GET(TRITONBACKEND_RequestTrace, TRITONBACKEND_Request, TRITONSERVER_InferenceTrace *,
@@ -168,8 +171,7 @@ TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const cha
 // the last one there are no bytes.
 static input_segment segment_at(const input_data *data, uint32_t index)
 {
-  return index < data->segment_count ? data->segments[index]
-                                     : (input_segment){NULL, 0, TRITONSERVER_MEMORY_CPU, 0};
+  return index < data->segment_count ? data->segments[index] : (input_segment){.base = NULL};
 }
 
 TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32_t index,
@@ -202,8 +204,28 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *inp
   i->attributes = (buffer_attributes){.byte_size = segment.size,
                                       .memory_type = segment.memory_type,
                                       .memory_type_id = segment.memory_type_id};
+  if (segment.attributes != NULL)
+    i->attributes = *segment.attributes;
   *buffer = segment.base;
   *attributes = &i->attributes;
+  return NULL;
+}
+
+// The manager is what models have around them.
+static gpus *gpus_of(TRITONBACKEND_MemoryManager *manager)
+{
+  return ((const model_environment *)manager)->gpus;
+}
+
+static TRITONSERVER_Error *find_place(TRITONSERVER_MemoryType type, int64_t id, gpu_place *place)
+{
+  _Static_assert((int)GPU_MEMORY_HOST == (int)TRITONSERVER_MEMORY_CPU &&
+                     (int)GPU_MEMORY_PINNED == (int)TRITONSERVER_MEMORY_CPU_PINNED &&
+                     (int)GPU_MEMORY_DEVICE == (int)TRITONSERVER_MEMORY_GPU,
+                 "the kinds of memory are the ABI's");
+  if ((unsigned)type > TRITONSERVER_MEMORY_GPU)
+    return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown memory type '%d'", (int)type));
+  *place = (gpu_place){(gpu_memory_kind)type, id == (int)id ? (int)id : -1};
   return NULL;
 }
 
@@ -212,13 +234,11 @@ TRITONSERVER_Error *TRITONBACKEND_MemoryManagerAllocate(TRITONBACKEND_MemoryMana
                                                         TRITONSERVER_MemoryType memory_type,
                                                         int64_t memory_type_id, uint64_t byte_size)
 {
-  (void)manager;
-  (void)memory_type_id;
-  if (memory_type != TRITONSERVER_MEMORY_CPU)
-    return error_to_abi(error_new(ERROR_UNSUPPORTED, "%s memory is not supported without a GPU",
-                                  TRITONSERVER_MemoryTypeString(memory_type)));
-  *buffer = malloc(byte_size == 0 ? 1 : byte_size);
-  return *buffer == NULL ? error_to_abi(error_no_memory()) : NULL;
+  gpu_place place;
+  *buffer = NULL;
+  TRITONSERVER_Error *error = find_place(memory_type, memory_type_id, &place);
+  return error != NULL ? error
+                       : error_to_abi(gpus_take(gpus_of(manager), place, byte_size, buffer));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_MemoryManagerFree(TRITONBACKEND_MemoryManager *manager,
@@ -226,11 +246,14 @@ TRITONSERVER_Error *TRITONBACKEND_MemoryManagerFree(TRITONBACKEND_MemoryManager 
                                                     TRITONSERVER_MemoryType memory_type,
                                                     int64_t memory_type_id)
 {
-  (void)manager;
-  (void)memory_type_id;
-  if (memory_type != TRITONSERVER_MEMORY_CPU)
-    return error_to_abi(error_new(ERROR_UNSUPPORTED, "%s memory is not supported without a GPU",
-                                  TRITONSERVER_MemoryTypeString(memory_type)));
-  free(buffer);
+  gpu_place place;
+  gpus *g = gpus_of(manager);
+  TRITONSERVER_Error *error = find_place(memory_type, memory_type_id, &place);
+  if (error != NULL)
+    return error;
+  if (place.kind != GPU_MEMORY_HOST && !gpus_owns(g, place, buffer))
+    return error_to_abi(
+        error_new(ERROR_INTERNAL, "unexpected memory address '%p' is not being managed", buffer));
+  gpus_give_back(g, place, buffer);
   return NULL;
 }

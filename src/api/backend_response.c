@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONBACKEND_Response*, TRITONBACKEND_ResponseFactory* and TRITONBACKEND_Output*: how a backend
 // answers. Any thread, one response on one thread at a time.
 #include "api/convert.h"

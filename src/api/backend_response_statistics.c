@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONBACKEND_ModelInstanceResponseStatistics*: what a backend says of one response. Any thread,
 // one record on one thread at a time.
 #include "api/convert.h"
@@ -53,6 +54,10 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportResponseStatistics(record *
     return error_to_abi(error_new(ERROR_INVALID_ARG,
                                   "response statistics need a model instance and a response "
                                   "factory"));
+  if (r->instance->shared->reports != NULL) {
+    r->instance->shared->reports->response(r->factory, outcome_of(r), &r->times);
+    return NULL;
+  }
   uint64_t index =
       atomic_fetch_add_explicit(&r->factory->reported_responses, 1, memory_order_relaxed);
   return error_to_abi(response_statistics_count(&r->instance->shared->target->response_statistics,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_BufferAttributes*: size and place of a buffer. One thread at a time.
 #include "request/buffer_attributes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the functions of the ABI are made with. Included by api/*.c only.
 //
 // The one place where the core's errors and the ABI's are the same thing: TRITONSERVER_Error is

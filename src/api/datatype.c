@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of the ABI's enumerators, and sizes of data types. Static tables; any thread.
 #include "request/signature.h"
 

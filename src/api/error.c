@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_Error*: errors as programs and plug-ins see them. Any thread.
 #include "api/convert.h"
+#include "nereid/nereid.h"
 
 TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char *msg)
 {
@@ -24,4 +26,9 @@ const char *TRITONSERVER_ErrorCodeString(TRITONSERVER_Error *e)
 const char *TRITONSERVER_ErrorMessage(TRITONSERVER_Error *e)
 {
   return error_message(error_of(e));
+}
+
+uint64_t NEREID_ErrorRetryAfterNs(TRITONSERVER_Error *e)
+{
+  return error_retry_ns(error_of(e));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_Log* and NEREID_Log*: how front ends, backends and embedding programs write to the
 // server's log and ask for its settings. Any thread.
 #include "base/log.h"

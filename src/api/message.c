@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_Message*: JSON texts. One thread at a time.
 #include "request/message.h"
 

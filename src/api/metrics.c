@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_Metrics*, TRITONSERVER_MetricFamily* and TRITONSERVER_Metric*: scrapes, and metrics
 // of programs and backends. Any thread.
 #include "metrics/registry.h"

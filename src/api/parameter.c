@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_Parameter*: parameters that a program makes, one allocation each. One thread at a
 // time.
 #include "request/parameter.h"

@@ -1,9 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_InferenceRequest*: thin calls into request/ and core/infer. One thread works on a
 // request at a time, but for Cancel and IsCancelled.
 #include "request/request.h"
 #include "api/convert.h"
+#include "core/demand.h"
+#include "core/routing.h"
+#include "core/server_state.h"
 #include "core/server_status.h"
 #include "core/submit.h"
+#include "core/version_policy.h"
 #include "nereid/nereid.h"
 
 #include <string.h>
@@ -14,17 +19,35 @@ static TRITONSERVER_Error *unknown_input(const request *r, const char *name)
       request_error(r, ERROR_INVALID_ARG, "input '%s' does not exist in request", name));
 }
 
+static inline error *new_request(const server *s, model *m_owned, int64_t version, request **r)
+{
+  if (s->demand != NULL)
+    model_touch(m_owned);
+  error *e = routing_new_request(m_owned, version, r);
+  model_unref(m_owned);
+  return e;
+}
+
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestNew(TRITONSERVER_InferenceRequest **inference_request,
                                  TRITONSERVER_Server *s, const char *model_name,
                                  int64_t model_version)
 {
   model *m;
+  error *e = demand_find_model(s, model_name, model_version, &m);
+  if (e == NULL)
+    e = new_request(s, m, model_version, inference_request);
+  return error_to_abi(e);
+}
+
+TRITONSERVER_Error *NEREID_InferenceRequestTryNew(TRITONSERVER_InferenceRequest **inference_request,
+                                                  TRITONSERVER_Server *s, const char *model_name,
+                                                  int64_t model_version)
+{
+  model *m;
   error *e = server_find_model(s, model_name, model_version, &m);
-  if (e != NULL)
-    return error_to_abi(e);
-  e = request_new(&m->target, inference_request);
-  model_unref(m);
+  if (e == NULL)
+    e = new_request(s, m, model_version, inference_request);
   return error_to_abi(e);
 }
 
@@ -36,7 +59,20 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRe
 
 const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *r)
 {
+  if (r->route == REQUEST_ROUTE_DUE)
+    routing_choose(r);
   return (const struct TRITONBACKEND_Model *)r->target; // the model begins with it
+}
+
+int64_t NEREID_InferenceRequestVersion(TRITONSERVER_InferenceRequest *r, uint32_t *txn_flags)
+{
+  if (r->route == REQUEST_ROUTE_DUE)
+    routing_choose(r);
+  *txn_flags = config_is_decoupled(model_of_target(r->target)->config)
+                   ? TRITONSERVER_TXN_DECOUPLED
+                   : TRITONSERVER_TXN_ONE_TO_ONE;
+  return r->route == REQUEST_ROUTE_CHOSEN ? version_number_of_choice(r->target->version)
+                                          : r->asked_version;
 }
 
 API_GET(TRITONSERVER_InferenceRequestId, TRITONSERVER_InferenceRequest, const char *, self->id.data)
@@ -147,7 +183,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputData(
     TRITONSERVER_InferenceRequest *r, const char *name, const void *base, size_t byte_size,
     TRITONSERVER_MemoryType memory_type, int64_t memory_type_id)
 {
-  const input_segment segment = {base, byte_size, memory_type, memory_type_id};
+  const input_segment segment = {base, byte_size, memory_type, memory_type_id, NULL};
   return error_to_abi(request_append_input_data(r, name, segment));
 }
 
@@ -156,7 +192,8 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithBufferAttrib
     TRITONSERVER_BufferAttributes *attributes)
 {
   const input_segment segment = {base, attributes->byte_size, attributes->memory_type,
-                                 attributes->memory_type_id};
+                                 attributes->memory_type_id,
+                                 attributes->has_cuda_ipc_handle ? attributes : NULL};
   return error_to_abi(request_append_input_data(r, name, segment));
 }
 
@@ -164,7 +201,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(
     TRITONSERVER_InferenceRequest *r, const char *name, const void *base, size_t byte_size,
     TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, const char *host_policy_name)
 {
-  const input_segment segment = {base, byte_size, memory_type, memory_type_id};
+  const input_segment segment = {base, byte_size, memory_type, memory_type_id, NULL};
   return error_to_abi(request_append_policy_data(r, name, segment, host_policy_name));
 }
 
@@ -232,5 +269,6 @@ TRITONSERVER_Error *TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *s,
                                                   TRITONSERVER_InferenceTrace *trace)
 {
   (void)s;
-  return error_to_abi(submit_request(r, trace));
+  return error_to_abi(r->route == REQUEST_ROUTE_PLAIN ? submit_request(r, trace)
+                                                      : routing_submit(r, trace));
 }

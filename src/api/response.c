@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_InferenceResponse*: what a client reads of an answer. A response belongs to one
 // thread at a time.
 #include "request/response.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_ResponseAllocator*: a program makes one before its first request, on one thread.
 #include "request/response_allocator.h"
 

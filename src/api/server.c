@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_Server*: thin calls into core/server. Any thread; those that load, unload, start and
 // stop block.
 #include "core/server.h"
 #include "api/convert.h"
 #include "base/cleanup.h"
 #include "core/server_status.h"
+#include "nereid/nereid.h"
 #include "repository/upload.h"
 #include "request/parameter.h"
 
@@ -21,6 +23,11 @@ TRITONSERVER_Error *TRITONSERVER_ServerDelete(TRITONSERVER_Server *s)
   return NULL;
 }
 
+void NEREID_ServerEndSequences(TRITONSERVER_Server *s)
+{
+  server_end_sequences(s);
+}
+
 TRITONSERVER_Error *TRITONSERVER_ServerStop(TRITONSERVER_Server *s)
 {
   return error_to_abi(server_stop(s));
@@ -34,7 +41,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerSetExitTimeout(TRITONSERVER_Server *s, un
 
 TRITONSERVER_Error *TRITONSERVER_ServerPollModelRepository(TRITONSERVER_Server *s)
 {
-  return error_to_abi(server_await_startup(s));
+  return error_to_abi(server_poll(s));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerIsLive(TRITONSERVER_Server *s, bool *live)
@@ -135,12 +142,11 @@ TRITONSERVER_ServerLoadModelWithParameters(TRITONSERVER_Server *s, const char *m
 
 TRITONSERVER_Error *TRITONSERVER_ServerUnloadModel(TRITONSERVER_Server *s, const char *model_name)
 {
-  return error_to_abi(server_unload_model(s, model_name));
+  return error_to_abi(server_unload_model(s, model_name, false));
 }
 
-// No model is loaded because of another one yet, so there are no dependents.
 TRITONSERVER_Error *TRITONSERVER_ServerUnloadModelAndDependents(TRITONSERVER_Server *s,
                                                                 const char *model_name)
 {
-  return error_to_abi(server_unload_model(s, model_name));
+  return error_to_abi(server_unload_model(s, model_name, true));
 }

@@ -1,10 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server says about itself and its models as JSON: metadata, configuration, statistics,
 // index. The texts are printed here, at the seam. Any thread.
 #include "api/convert.h"
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "core/model_instances.h"
+#include "core/model_memory.h"
+#include "core/routing.h"
 #include "core/server_state.h"
 #include "core/server_status.h"
+#include "nereid/nereid.h"
 #include "request/message.h"
 
 #include <inttypes.h>
@@ -127,7 +132,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelMetadata(TRITONSERVER_Server *s, con
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '{');
   append_string(&out, "name", model_name);
-  e = append_versions(&out, s, model_name, model_version);
+  e = append_versions(&out, s, model_name, model_version == -1 ? -1 : m->target.version);
   append_string(&out, "platform", config->platform[0] != '\0' ? config->platform : config->backend);
   append_key(&out, "inputs");
   buffer_append_char(&out, '[');
@@ -160,7 +165,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelConfig(TRITONSERVER_Server *s, const
   if (e != NULL)
     return error_to_abi(e);
   buffer out = BUFFER_EMPTY;
-  e = config_print_json(m->config, &out);
+  e = model_print_config(m, &out);
   model_unref(m);
   return finish(&out, e, message);
 }
@@ -227,7 +232,29 @@ static void append_responses(buffer *out, model *m)
   free(rows);
 }
 
-static void append_statistics(buffer *out, model *m, const statistics *sum)
+static error *append_memory(buffer *out, model *m)
+{
+  memory_places places;
+  model_memory_update(m);
+  error *e = model_memory_places(m, &places);
+  append_key(out, "memory_usage");
+  buffer_append_char(out, '[');
+  for (size_t i = 0; e == NULL && i < places.count; i++) {
+    const memory_place *place = &places.items[i];
+    next_element(out);
+    buffer_append_char(out, '{');
+    append_string(out, "type", TRITONSERVER_MemoryTypeString(place->type));
+    append_key(out, "id");
+    buffer_append_format(out, "%" PRId64, place->id);
+    append_number(out, "byte_size", place->bytes);
+    buffer_append_char(out, '}');
+  }
+  buffer_append_char(out, ']');
+  memory_places_fini(&places);
+  return e;
+}
+
+static error *append_statistics(buffer *out, model *m, const statistics *sum)
 {
   next_element(out);
   buffer_append_char(out, '{');
@@ -249,32 +276,22 @@ static void append_statistics(buffer *out, model *m, const statistics *sum)
   buffer_append_char(out, '}');
   append_responses(out, m);
   append_batches(out, sum);
-  append_key(out, "memory_usage");
-  buffer_append_text(out, "[]}");
+  error *e = append_memory(out, m);
+  buffer_append_char(out, '}');
+  return e;
 }
 
-// Appends the row of one version; nothing when it has just gone.
-static error *append_model(buffer *out, server *s, const char *name, int64_t version)
+static error *append_model(buffer *out, model *m)
 {
-  model *m;
   statistics sum;
-  error *e = server_find_model(s, name, version, &m);
-  if (e != NULL) {
-    error_free(e);
-    return NULL;
-  }
-  e = statistics_init(&sum, m->shared.max_batch_size);
-  if (e == NULL) {
-    model_statistics(m, &sum);
-    append_statistics(out, m, &sum);
-    statistics_fini(&sum);
-  }
-  model_unref(m);
+  RETURN_IF_ERROR(statistics_init(&sum, m->shared.max_batch_size));
+  model_statistics(m, &sum);
+  error *e = append_statistics(out, m, &sum);
+  statistics_fini(&sum);
   return e;
 }
 
 typedef struct statistics_walk {
-  server *server;
   const char *name; // "": all models
   int64_t version;  // -1: all versions
   buffer out;
@@ -283,17 +300,16 @@ typedef struct statistics_walk {
   error *failure;
 } statistics_walk;
 
-static void visit_for_statistics(void *context, const index_row *row)
+static void visit_for_statistics(void *context, model *m)
 {
   statistics_walk *walk = context;
-  if (row->state != VERSION_READY || walk->failure != NULL ||
-      (walk->name[0] != '\0' && strcmp(walk->name, row->name) != 0))
+  if (walk->failure != NULL || (walk->name[0] != '\0' && strcmp(walk->name, m->name) != 0))
     return;
   walk->any_version = true;
-  if (walk->version != -1 && walk->version != row->version)
+  if (walk->version != -1 && walk->version != m->target.version)
     return;
   walk->found = true;
-  walk->failure = append_model(&walk->out, walk->server, row->name, row->version);
+  walk->failure = append_model(&walk->out, m);
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerModelStatistics(TRITONSERVER_Server *s,
@@ -301,8 +317,15 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelStatistics(TRITONSERVER_Server *s,
                                                        int64_t model_version,
                                                        TRITONSERVER_Message **message)
 {
-  statistics_walk walk = {
-      .server = s, .name = model_name, .version = model_version, .out = BUFFER_EMPTY};
+  if (model_version < -1) { // a name
+    model *m;
+    error *unknown = server_find_model(s, model_name, model_version, &m);
+    if (unknown != NULL)
+      return error_to_abi(unknown);
+    model_version = m->target.version;
+    model_unref(m);
+  }
+  statistics_walk walk = {.name = model_name, .version = model_version, .out = BUFFER_EMPTY};
   buffer_append_text(&walk.out, "{\"model_stats\":[");
   error *e = server_visit_ready(s, visit_for_statistics, &walk);
   if (e == NULL)
@@ -342,5 +365,29 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelIndex(TRITONSERVER_Server *s, uint32
   buffer_append_char(&out, '[');
   error *e = server_index(s, (flags & TRITONSERVER_INDEX_FLAG_READY) != 0, visit_for_index, &out);
   buffer_append_char(&out, ']');
+  return finish(&out, e, message);
+}
+
+// ---- versions ----
+
+TRITONSERVER_Error *NEREID_ServerVersionOfLabel(TRITONSERVER_Server *s, const char *model_name,
+                                                const char *label, int64_t *model_version)
+{
+  model_entry *entry = NULL;
+  AUTO_ERROR error *unknown =
+      model_table_find_named(&s->models, model_name, &entry); // whoever uses it says so
+  return error_to_abi(
+      routing_number_of_label(unknown == NULL ? entry : NULL, label, model_version));
+}
+
+TRITONSERVER_Error *NEREID_ServerModelRouting(TRITONSERVER_Server *s, const char *model_name,
+                                              const char *change, size_t byte_size,
+                                              TRITONSERVER_Message **message)
+{
+  buffer out = BUFFER_EMPTY;
+  model_entry *entry;
+  error *e = model_table_find_named(&s->models, model_name, &entry);
+  if (e == NULL)
+    e = routing_change(s, entry, (slice){change, byte_size}, &out);
   return finish(&out, e, message);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_ServerOptions*: stores what a program sets until it starts a server. One thread at
 // a time. The log's setters are the exception: they act at once, from any thread, and do not look
 // at `options`.
@@ -6,8 +7,10 @@
 #include "api/convert.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "core/rate_limiter.h"
 #include "nereid/nereid.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +56,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsDelete(TRITONSERVER_ServerOptions 
   X(StrictModelConfig, bool, strict_model_config)                                                  \
   X(PinnedMemoryPoolByteSize, uint64_t, pinned_memory_pool_bytes)                                  \
   X(MinSupportedComputeCapability, double, min_compute_capability)                                 \
+  X(EnablePeerAccess, bool, enable_peer_access)                                                    \
   X(ExitOnError, bool, exit_on_error)                                                              \
   X(StrictReadiness, bool, strict_readiness)                                                       \
   X(ExitTimeout, unsigned int, exit_timeout_seconds)                                               \
@@ -61,6 +65,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsDelete(TRITONSERVER_ServerOptions 
   X(ModelNamespacing, bool, model_namespacing)                                                     \
   X(Metrics, bool, metrics)                                                                        \
   X(CpuMetrics, bool, cpu_metrics)                                                                 \
+  X(GpuMetrics, bool, gpu_metrics)                                                                 \
   X(MetricsInterval, uint64_t, metrics_interval_ms)
 
 #define DEFINE_VALUE_SETTER(name, type, field)                                                     \
@@ -76,7 +81,9 @@ VALUE_SETTERS(DEFINE_VALUE_SETTER)
 #define TEXT_SETTERS(X)                                                                            \
   X(ServerId, server_id)                                                                           \
   X(ModelConfigName, model_config_name)                                                            \
-  X(BackendDirectory, backend_directory)
+  X(BackendDirectory, backend_directory)                                                           \
+  X(RepoAgentDirectory, agent_directory)                                                           \
+  X(CacheDirectory, cache_directory)
 
 #define DEFINE_TEXT_SETTER(name, field)                                                            \
   TRITONSERVER_Error *TRITONSERVER_ServerOptionsSet##name(TRITONSERVER_ServerOptions *options,     \
@@ -86,14 +93,8 @@ VALUE_SETTERS(DEFINE_VALUE_SETTER)
   }
 TEXT_SETTERS(DEFINE_TEXT_SETTER)
 
-// Setters of what is not there: GPUs, caches and agents have no use for it.
-#define IGNORED_SETTERS(X)                                                                         \
-  X(BufferManagerThreadCount, unsigned int)                                                        \
-  X(EnablePeerAccess, bool)                                                                        \
-  X(GpuMetrics, bool)                                                                              \
-  X(CacheDirectory, const char *)                                                                  \
-  X(RepoAgentDirectory, const char *)
-
+// Setters of what is not there: GPUs have no use for it.
+#define IGNORED_SETTERS(X) X(BufferManagerThreadCount, unsigned int)
 #define DEFINE_IGNORED_SETTER(name, type)                                                          \
   TRITONSERVER_Error *TRITONSERVER_ServerOptionsSet##name(TRITONSERVER_ServerOptions *options,     \
                                                           type value)                              \
@@ -141,40 +142,49 @@ TRITONSERVER_ServerOptionsAddRateLimiterResource(TRITONSERVER_ServerOptions *opt
                                                  const char *resource_name, size_t resource_count,
                                                  int device)
 {
-  (void)options, (void)resource_name, (void)resource_count, (void)device;
-  return NULL; // the mode that they are for is refused
+  return error_to_abi(
+      rate_limiter_supply(&options->rate_limiter_resources, resource_name, resource_count, device));
+}
+
+// What was said of a device last counts.
+static TRITONSERVER_Error *set_gpu_size(TRITONSERVER_ServerOptions *options, const char *what,
+                                        int device, uint64_t bytes)
+{
+  char name[16], value[24];
+  snprintf(name, sizeof(name), "%d", device);
+  snprintf(value, sizeof(value), "%" PRIu64, bytes);
+  return error_to_abi(setting_list_put(&options->gpu_sizes, what, name, value));
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(TRITONSERVER_ServerOptions *options,
                                                     int gpu_device, uint64_t size)
 {
-  (void)options, (void)gpu_device, (void)size;
-  return NULL;
+  return set_gpu_size(options, GPU_POOL_SIZE, gpu_device, size);
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetCudaVirtualAddressSize(
     TRITONSERVER_ServerOptions *options, int gpu_device, size_t cuda_virtual_address_size)
 {
-  (void)options, (void)gpu_device, (void)cuda_virtual_address_size;
-  return NULL;
+  return set_gpu_size(options, GPU_ADDRESS_SPACE_SIZE, gpu_device, cuda_virtual_address_size);
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetCacheConfig(TRITONSERVER_ServerOptions *options,
                                                              const char *cache_name,
                                                              const char *config_json)
 {
-  (void)cache_name, (void)config_json;
-  options->has_cache = true; // the server refuses it
-  return NULL;
+  return error_to_abi(setting_list_put(&options->cache_configs, cache_name, "config", config_json));
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetResponseCacheByteSize(TRITONSERVER_ServerOptions *options,
                                                    uint64_t size)
 {
-  options->has_cache = options->has_cache || size > 0;
-  return NULL;
+  char config[48];
+  if (size == 0)
+    return NULL;
+  snprintf(config, sizeof(config), "{\"size\": %" PRIu64 "}", size);
+  return TRITONSERVER_ServerOptionsSetCacheConfig(options, "local", config);
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogFile(TRITONSERVER_ServerOptions *options,
@@ -238,6 +248,14 @@ TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(TRITONSERVER_ServerOptions *op
   return error_to_abi(setting_list_add(&options->backend_settings, "", name, value));
 }
 
+TRITONSERVER_Error *NEREID_ServerOptionsOnGpuFailure(TRITONSERVER_ServerOptions *options,
+                                                     NEREID_GpuFailedFn_t failed, void *context)
+{
+  options->gpu_failed = failed;
+  options->gpu_failed_context = context;
+  return NULL;
+}
+
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetBackendConfig(TRITONSERVER_ServerOptions *options,
                                                                const char *backend_name,
                                                                const char *name, const char *value)
@@ -265,6 +283,8 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetMetricsConfig(TRITONSERVER_Serv
 }
 
 API_SET(NEREID_ServerOptionsSetBackgroundLoad, TRITONSERVER_ServerOptions, bool, background_load)
+API_SET(NEREID_ServerOptionsSetRepositoryPollSeconds, TRITONSERVER_ServerOptions, unsigned,
+        poll_seconds)
 
 TRITONSERVER_Error *NEREID_ServerOptionsKeepLinks(TRITONSERVER_ServerOptions *options,
                                                   const char *dir)

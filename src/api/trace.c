@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_InferenceTrace*: traces of requests (request/trace.h).
 #include "request/trace.h"
 #include "api/convert.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The versions of the four interfaces. Called by programs and plug-ins before anything else, on
 // any thread.
 #include "triton/core/tritonbackend.h"

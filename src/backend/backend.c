@@ -1,21 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading of backend libraries. A library is opened and initialised under the registry's lock: two
 // models that need it at the same moment get one backend, and the second waits for the first.
 #include "backend/backend.h"
 
+#include "backend/library.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-void backend_registry_init(backend_registry *registry)
+void backend_registry_init(backend_registry *registry,
+                           struct TRITONBACKEND_MemoryManager *memory_manager)
 {
-  *registry = (backend_registry){0};
+  *registry = (backend_registry){.memory_manager = memory_manager};
   pthread_mutex_init(&registry->lock, NULL);
 }
 
@@ -24,8 +22,7 @@ static void free_backend(backend *b)
   for (size_t i = 0; i < b->attribute.group_count; i++)
     free((void *)b->attribute.groups[i].gpus);
   free(b->attribute.groups);
-  if (b->handle != NULL)
-    dlclose(b->handle);
+  library_close(b->handle);
   message_free(b->config);
   free(b->name);
   free(b->library);
@@ -54,14 +51,6 @@ void backend_registry_fini(backend_registry *registry)
   pthread_mutex_destroy(&registry->lock);
 }
 
-// POSIX guarantees that a function's address fits in what dlsym returns; C does not let it be cast
-// directly.
-static void find_function(void *handle, const char *symbol, void *function)
-{
-  void *address = dlsym(handle, symbol);
-  memcpy(function, &address, sizeof(address));
-}
-
 static error *find_functions(backend *b)
 {
   backend_functions *f = &b->functions;
@@ -83,10 +72,19 @@ static error *find_functions(backend *b)
       {"NEREID_ModelInstanceAskReady", &f->model_instance_ask_ready},
       {"NEREID_ModelInstanceMaxExecutions", &f->model_instance_max_executions},
       {"NEREID_ModelInstanceFault", &f->model_instance_fault},
+      {"NEREID_ModelInstanceMeasureMemory", &f->model_instance_measure_memory},
+      {"NEREID_ModelCancelled", &f->model_cancelled},
+      {"NEREID_BackendAvoidsGpus", &f->avoids_gpus},
   };
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-    find_function(b->handle, table[i].symbol, table[i].function);
-  b->computes = dlsym(b->handle, "NEREID_BackendComputes") != NULL;
+    library_find(b->handle, table[i].symbol, table[i].function);
+  void *promise;
+  library_find(b->handle, "NEREID_BackendComputes", &promise);
+  b->computes = promise != NULL;
+  library_find(b->handle, "NEREID_BackendFills", &promise);
+  b->fills = promise != NULL;
+  library_find(b->handle, "NEREID_BackendReadsOnHost", &promise);
+  b->reads_on_host = promise != NULL;
   if (f->model_instance_execute == NULL)
     return error_new(ERROR_NOT_FOUND,
                      "'%s' is not a backend: it has no TRITONBACKEND_ModelInstanceExecute",
@@ -94,36 +92,9 @@ static error *find_functions(backend *b)
   return NULL;
 }
 
-// True when the file ends before a segment does: the loader maps it all the same and dies of
-// SIGBUS.
-static bool is_cut(const char *library)
-{
-  AUTO_CLOSE int file = open(library, O_RDONLY | O_CLOEXEC);
-  ElfW(Ehdr) header;
-  struct stat status;
-  if (file < 0 || fstat(file, &status) != 0 ||
-      pread(file, &header, sizeof(header), 0) != sizeof(header) ||
-      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return false; // dlopen has the better words
-  for (size_t i = 0; i < header.e_phnum; i++) {
-    ElfW(Phdr) segment;
-    off_t offset = (off_t)(header.e_phoff + i * sizeof(segment));
-    if (pread(file, &segment, sizeof(segment), offset) != sizeof(segment) ||
-        (segment.p_type == PT_LOAD && (segment.p_offset > (uint64_t)status.st_size ||
-                                       segment.p_filesz > status.st_size - segment.p_offset)))
-      return true;
-  }
-  return false;
-}
-
 static error *open_library(backend *b)
 {
-  if (is_cut(b->library))
-    return error_new(ERROR_NOT_FOUND, "unable to load shared library: %s: file too short",
-                     b->library);
-  b->handle = dlopen(b->library, RTLD_NOW | RTLD_LOCAL);
-  if (b->handle == NULL)
-    return error_new(ERROR_NOT_FOUND, "unable to load shared library: %s", dlerror());
+  RETURN_IF_ERROR(library_open(b->library, &b->handle));
   return find_functions(b);
 }
 
@@ -139,12 +110,13 @@ static error *initialize_backend(backend *b)
 static error *read_attribute(backend *b)
 {
   if (b->functions.get_attribute != NULL)
-    return (error *)b->functions.get_attribute(b, &b->attribute);
+    RETURN_IF_ERROR((error *)b->functions.get_attribute(b, &b->attribute));
+  b->attribute.avoids_gpus = b->functions.avoids_gpus != NULL && b->functions.avoids_gpus(b);
   return NULL;
 }
 
-static error *load_backend(const backend_location *location, const char *config_json,
-                           backend **result)
+static error *load_backend(const backend_registry *registry, const backend_location *location,
+                           const char *config_json, backend **result)
 {
   backend *b = calloc(1, sizeof(*b));
   error *e = b == NULL ? error_no_memory() : message_new(slice_of(config_json), &b->config);
@@ -152,6 +124,7 @@ static error *load_backend(const backend_location *location, const char *config_
     b->name = strdup(location->name);
     b->library = strdup(location->library);
     b->dir = strdup(location->dir);
+    b->memory_manager = registry->memory_manager;
     if (b->name == NULL || b->library == NULL || b->dir == NULL)
       e = error_no_memory();
   }
@@ -177,7 +150,7 @@ error *backend_registry_get(backend_registry *registry, const backend_location *
   *b = string_map_get(&registry->backends, slice_of(location->key));
   if (*b != NULL)
     return NULL;
-  RETURN_IF_ERROR(load_backend(location, config_json, b));
+  RETURN_IF_ERROR(load_backend(registry, location, config_json, b));
   if (string_map_put(&registry->backends, slice_of(location->key), *b))
     return NULL;
   end_backend(*b);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A backend: a shared library behind the C ABI (TRITONBACKEND_Backend), loaded once per library
 // path, or per model.py that a library runs, and kept until the server ends. The registry is shared
 // by all load threads; a backend's fields do not change after its Initialize function returned.
@@ -31,8 +32,11 @@ typedef struct backend_functions {
   void (*model_instance_execute_end)(TRITONBACKEND_ModelInstance *, int64_t, bool *);
   void (*model_instance_ask_ready)(TRITONBACKEND_ModelInstance *);
   uint32_t (*model_instance_max_executions)(TRITONBACKEND_ModelInstance *); // of the extension too
+  void (*model_instance_measure_memory)(TRITONBACKEND_ModelInstance *);     // likewise
   bool (*model_instance_fault)(TRITONBACKEND_ModelInstance *, char *,
-                               size_t); // likewise
+                               size_t);           // likewise
+  void (*model_cancelled)(TRITONBACKEND_Model *); // likewise
+  bool (*avoids_gpus)(TRITONBACKEND_Backend *);   // likewise
 } backend_functions;
 
 // What the backend prefers.
@@ -40,6 +44,7 @@ typedef struct TRITONBACKEND_BackendAttribute {
   config_preferred_group *groups; // owned
   size_t group_count;
   bool parallel_instance_loading;
+  bool avoids_gpus; // groups that say neither a kind nor GPUs are on the CPU
 } backend_attribute;
 
 typedef struct TRITONBACKEND_Backend {
@@ -49,16 +54,20 @@ typedef struct TRITONBACKEND_Backend {
   message *config; // {"cmdline": {…}}
   void *handle;    // of dlopen
   void *state;     // the backend's own
+  struct TRITONBACKEND_MemoryManager *memory_manager; // the registry's
   TRITONBACKEND_ExecutionPolicy policy;
   backend_functions functions;
   backend_attribute attribute;
-  bool initialized; // TRITONBACKEND_Initialize succeeded: Finalize is due
-  bool computes;    // promises that executions never wait (backend_extension.h)
+  bool initialized;   // TRITONBACKEND_Initialize succeeded: Finalize is due
+  bool computes;      // promises that executions never wait (backend_extension.h)
+  bool fills;         // promises that outputs and states are written whole
+  bool reads_on_host; // says that inputs in host memory stay there
 } backend;
 
 typedef struct backend_registry {
   pthread_mutex_t lock;
   string_map backends; // by key; guarded by lock, also while a library initialises
+  struct TRITONBACKEND_MemoryManager *memory_manager; // the owner's, of all backends
 } backend_registry;
 
 // Where a backend is.
@@ -69,7 +78,8 @@ typedef struct backend_location {
   const char *key;     // the file that makes it the backend that it is: the library or a model.py
 } backend_location;
 
-void backend_registry_init(backend_registry *registry);
+void backend_registry_init(backend_registry *registry,
+                           struct TRITONBACKEND_MemoryManager *memory_manager);
 // Calls every backend's Finalize. No model may be left.
 void backend_registry_fini(backend_registry *registry);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bump allocation in blocks that double up to a bound; large requests get a block of their own
 // size.
 #include "base/arena.h"

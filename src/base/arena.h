@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bump allocator with one owner and one lifetime: everything in it is released at once.
 // Cost: an allocation is an addition and a comparison; a new block is one malloc. Not thread-safe.
 #ifndef NEREID_BASE_ARENA_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes base64: files in load requests, binary metadata. Any thread.
 #include "base/base64.h"
 

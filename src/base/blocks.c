@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of memory. Large ones are rounded up such that requests of about the same size share them.
 #include "base/blocks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for tensors and bodies: small blocks from malloc, large ones straight from the kernel.
 // Whoever sees to blocks_trim can have large blocks kept for a moment when they are freed, so that
 // the next request of that size finds its pages ready. Thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Growable byte buffer. Not thread-safe; the owner is whoever holds the struct.
 #include "base/buffer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A growable run of bytes with one owner. Appending is amortised O(1). A failed allocation marks
 // the buffer as failed and later appends do nothing, so that a printer checks once, at its end.
 #ifndef NEREID_BASE_BUFFER_H

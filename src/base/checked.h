@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checked size arithmetic: the one place where sizes that come from outside are added and
 // multiplied. Each returns true on success and stores the result; on overflow it returns false and
 // leaves *result unspecified.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scope-bound release of resources: the variable is released when it goes out of scope.
 #ifndef NEREID_BASE_CLEANUP_H
 #define NEREID_BASE_CLEANUP_H

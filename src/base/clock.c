@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The system's clocks behind one type.
 #include "base/clock.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time, injected: whatever waits or measures takes a `clock_source`, so that its tests never sleep.
 #ifndef NEREID_BASE_CLOCK_H
 #define NEREID_BASE_CLOCK_H

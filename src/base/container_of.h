@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a member to what it is part of: for list.h, mpsc.h, heap.h and callbacks that get a member.
 #ifndef NEREID_BASE_CONTAINER_OF_H
 #define NEREID_BASE_CONTAINER_OF_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths beneath a directory; see dir.h. No state.
 #include "base/dir.h"
 
@@ -148,4 +149,17 @@ const char *dir_temporary(void)
 {
   const char *dir = getenv("TMPDIR");
   return dir != NULL && *dir == '/' ? dir : "/tmp";
+}
+
+char *dir_make_temporary(const char *prefix)
+{
+  char *path;
+  if (asprintf(&path, "%s/%s-XXXXXX", dir_temporary(), prefix) < 0)
+    return NULL;
+  if (mkdtemp(path) != NULL)
+    return path;
+  int reason = errno;
+  free(path);
+  errno = reason;
+  return NULL;
 }

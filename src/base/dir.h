@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is made, opened and removed beneath a directory that others have filled, or will: every path
 // is taken beneath it by the kernel (openat2), and no link on the way is followed. Functions that
 // give a bool set errno. Any thread.
@@ -31,5 +32,7 @@ bool dir_remove_path(const char *path); // has a directory before its last part
 
 // Where directories go that nobody needs for long: TMPDIR, where it is absolute, or /tmp.
 const char *dir_temporary(void);
+// A fresh directory there, which only this user can enter: its path for free(), or NULL with errno.
+char *dir_make_temporary(const char *prefix);
 
 #endif

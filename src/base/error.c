@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error values. Every layer makes and passes them; they belong to one holder at a time and may
 // cross threads.
 #include "base/error.h"
@@ -8,10 +9,11 @@
 
 struct error {
   error_code code;
+  uint64_t retry_ns;   // see error_set_retry
   const char *message; // points behind the struct, or at a literal for the shared error
 };
 
-static error out_of_memory = {ERROR_UNAVAILABLE, "out of memory"};
+static error out_of_memory = {ERROR_UNAVAILABLE, 0, "out of memory"};
 
 static error *error_allocate(error_code code, size_t text_size, char **text)
 {
@@ -20,6 +22,7 @@ static error *error_allocate(error_code code, size_t text_size, char **text)
     return NULL;
   *text = (char *)(e + 1);
   e->code = code;
+  e->retry_ns = 0;
   e->message = *text;
   return e;
 }
@@ -63,6 +66,7 @@ error *error_wrap(error *cause_owned, const char *format, ...)
   if (context == &out_of_memory)
     return cause_owned;
   error *wrapped = error_new(cause_owned->code, "%s: %s", context->message, cause_owned->message);
+  error_set_retry(wrapped, cause_owned->retry_ns);
   error_free(context);
   error_free(cause_owned);
   return wrapped;
@@ -76,6 +80,17 @@ error_code error_get_code(const error *e)
 const char *error_message(const error *e)
 {
   return e->message;
+}
+
+void error_set_retry(error *e, uint64_t after_ns)
+{
+  if (e != &out_of_memory)
+    e->retry_ns = after_ns;
+}
+
+uint64_t error_retry_ns(const error *e)
+{
+  return e->retry_ns;
 }
 
 void error_free(error *e)

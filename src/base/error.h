@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors as values: a code that maps one to one onto TRITONSERVER_Error_Code, and a text made where
 // the knowledge is. NULL is success. An error is owned by whoever holds it and is released once,
 // with error_free or by passing it on.
@@ -5,6 +6,7 @@
 #define NEREID_BASE_ERROR_H
 
 #include <stdarg.h>
+#include <stdint.h>
 
 typedef enum error_code {
   ERROR_UNKNOWN = 0,
@@ -31,6 +33,10 @@ error *error_no_memory(void) __attribute__((warn_unused_result));
 // Puts context before the text of `cause_owned`: "<context>: <cause>". The code stays.
 error *error_wrap(error *cause_owned, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
+
+// When what failed is worth another attempt, in ns from now; 0: unknown.
+void error_set_retry(error *e, uint64_t after_ns);
+uint64_t error_retry_ns(const error *e);
 
 error_code error_get_code(const error *e);
 const char *error_message(const error *e); // valid as long as the error

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // A walk through a directory; see file_stamp.h. A directory is entered by one of the links that
 // lead to it and not by the others, so links in a circle come to an end.
 #include "base/file_stamp.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/string_map.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,14 +26,28 @@ typedef struct walk {
 
 void file_stamp_add(file_stamp *sum, file_stamp other)
 {
-  if (other.newest_ns > sum->newest_ns)
-    sum->newest_ns = other.newest_ns;
+  sum->entries += other.entries;
   sum->targets += other.targets;
+  sum->bytes += other.bytes;
 }
 
-bool file_stamp_is_newer(file_stamp now, file_stamp before)
+// Spreads each bit over all (MurmurHash3's last step), so that sums of small numbers do not meet.
+static uint64_t spread(uint64_t value)
 {
-  return now.newest_ns > before.newest_ns || now.targets != before.targets;
+  value = (value ^ value >> 33) * 0xff51afd7ed558ccdu;
+  value = (value ^ value >> 33) * 0xc4ceb9fe1a85ec53u;
+  return value ^ value >> 33;
+}
+
+void file_stamp_add_entry(file_stamp *sum, const char *name, const file_entry *entry)
+{
+  uint64_t state = spread(entry->change_ns) + entry->bytes;
+  sum->entries += spread(string_map_hash(slice_of(name)) ^ spread(state));
+}
+
+bool file_stamp_differs(file_stamp now, file_stamp before)
+{
+  return now.entries != before.entries || now.targets != before.targets;
 }
 
 // Puts the directory among those entered; *fresh is false when it was there.
@@ -56,7 +72,7 @@ static void tell_of_link(walk *w, const file_root *root, const char *name)
   AUTO_ERROR error *e = files_check_link(root, name);
   if (e == NULL || error_get_code(e) == ERROR_NOT_FOUND)
     return;
-  if (++w->unfollowed <= LINKS_TOLD)
+  if (++w->unfollowed <= LINKS_TOLD && w->dir != NULL)
     log_warning("a link in '%s' is not followed: %s", w->dir, error_message(e));
   if (*w->refused == NULL) {
     *w->refused = e;
@@ -74,14 +90,19 @@ static error *walk_entry(walk *w, const file_root *root, const char *name, int d
   RETURN_IF_ERROR(files_look(root, name, &entry));
   *kind = entry.kind;
   if (++w->entries > MAX_ENTRIES) {
-    if (w->entries == MAX_ENTRIES + 1)
+    if (w->entries == MAX_ENTRIES + 1 && w->dir != NULL)
       log_warning("'%s' has more than %d files: changes of further ones are not seen", w->dir,
                   MAX_ENTRIES);
     return NULL;
   }
   if (entry.is_link && entry.kind == FILE_ABSENT)
     tell_of_link(w, root, name);
-  file_stamp_add(&w->stamp, (file_stamp){entry.change_ns, entry.is_link ? entry.identity : 0});
+  if (entry.kind != FILE_ABSENT || entry.is_link)
+    file_stamp_add_entry(&w->stamp, name, &entry);
+  if (entry.kind == FILE_REGULAR)
+    w->stamp.bytes += entry.bytes;
+  if (entry.is_link)
+    w->stamp.targets += entry.identity;
   if (enters && entry.is_link && entry.kind == FILE_FOLDER)
     RETURN_IF_ERROR(enter(w, entry.identity, &enters));
   return enters && entry.kind == FILE_FOLDER ? walk_dir(w, root, name, depth) : NULL;
@@ -111,7 +132,7 @@ error *file_stamp_take(const file_root *root, const char *name, const char *dir,
   RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
   w.stamp.targets = itself.identity;
   error *e = walk_entry(&w, root, name, MAX_DEPTH, kind);
-  if (w.unfollowed > LINKS_TOLD)
+  if (w.unfollowed > LINKS_TOLD && dir != NULL)
     log_warning("%zu more links in '%s' are not followed", w.unfollowed - LINKS_TOLD, dir);
   *stamp = w.stamp;
   free(w.entered);

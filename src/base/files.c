@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // How paths below a root become descriptors; see files.h. No state.
 #include "base/files.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,6 +44,25 @@ int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links 
     result = syscall(SYS_openat2, dir, path, &how, sizeof(how));
   } while (result < 0 && (errno == EINTR || errno == EAGAIN));
   return (int)result;
+}
+
+error *files_split(const char *path, char **above, char **last)
+{
+  char real[PATH_MAX];
+  size_t size = strlen(path);
+  while (size > 1 && path[size - 1] == '/')
+    size--;
+  size_t begin = size;
+  while (begin > 0 && path[begin - 1] != '/')
+    begin--;
+  slice name = {path + begin, size - begin};
+  slice dir = begin == 0 ? slice_of(".") : (slice){path, begin > 1 ? begin - 1 : 1};
+  if ((name.size == 0 || slice_equal_text(name, ".") || slice_equal_text(name, "..")) &&
+      realpath(path, real) != NULL && strcmp(real, "/") != 0)
+    return files_split(real, above, last);
+  *above = text_copy(dir);
+  *last = text_copy(name);
+  return *above != NULL && *last != NULL ? NULL : error_no_memory();
 }
 
 char *files_absolute(const char *path)
@@ -248,6 +269,7 @@ static void fill_entry(file_entry *entry, const struct stat *status)
 {
   uint64_t change = change_of(status);
   entry->kind = kind_of(status->st_mode);
+  entry->bytes = entry->kind == FILE_REGULAR ? (uint64_t)status->st_size : 0;
   entry->change_ns = change > entry->change_ns ? change : entry->change_ns;
   entry->identity = ((uint64_t)status->st_dev * 0x9e3779b97f4a7c15u) ^ (uint64_t)status->st_ino;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files below a directory that the operator named. What a path may lead to is one policy, kept by
 // the kernel (openat2) and not by tests of strings; all descriptors are close-on-exec. A FIFO,
 // socket or device is looked at and never opened. Any thread.
@@ -63,6 +64,7 @@ typedef enum file_kind {
 typedef struct file_entry {
   file_kind kind;
   bool is_link;       // the name itself, when the path is a single name
+  uint64_t bytes;     // of a regular file
   uint64_t change_ns; // the last change of content or entry, the link's own too; since 1970
   uint64_t identity;  // equal for the same file or directory, and hardly for others
 } file_entry;
@@ -92,6 +94,10 @@ error *files_open(const file_root *root, const char *relative, file_kind kind, i
 error *files_open_dir(const file_root *root, const char *relative, file_root *dir);
 // The same, but what files_kind calls absent is no error: the directory is closed then.
 error *files_enter(const file_root *root, const char *relative, file_root *dir);
+
+// Cuts the path's last part off: "a/b/" is "a" and "b", "b" is "." and "b". What is no name (".",
+// "..") is looked up first. Both for free(), also after an error.
+error *files_split(const char *path, char **above, char **last);
 
 // `path` from the root on: a relative one is below the working directory. For free(); NULL with
 // errno.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pairing heap of Fredman, Sedgewick, Sleator and Tarjan, with both passes as loops. Called
 // with the lock of whoever owns the heap.
 #include "base/heap.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moments in order: a pairing heap whose nodes are embedded in what waits, so that nothing is
 // allocated. Insert and look at the first: O(1); remove any node: O(log n) amortised. No lock of
 // its own.

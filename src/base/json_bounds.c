@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts brackets and commas outside of strings.
 #include "base/json_bounds.h"
 

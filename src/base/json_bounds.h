@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much a JSON text can make of itself, told before anything is built from it: jansson recurses
 // as deep as the text nests, and a value of three bytes costs it some hundred.
 #ifndef NEREID_BASE_JSON_BOUNDS_H

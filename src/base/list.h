@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Doubly linked lists whose nodes are part of what they link, so that nothing is allocated. A ring:
 // the list is its own last and first neighbour. No lock of its own.
 #ifndef NEREID_BASE_LIST_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines: "I1121 00:48:02.133709 3826 file.c:12] "text"", the ISO8601 form, or JSON, UTC, to
 // stdout (info, verbose) or stderr (warning, error), or all to one file.
 #include "base/log.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's log, in Triton's formats. State lives once in libtritonserver.so; front ends and
 // backends reach it through TRITONSERVER_LogMessage. Thread-safe. One call is one line and one
 // write.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the kernel, and the files of control groups.
 #include "base/machine.h"
 

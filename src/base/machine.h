@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of the machine this process may use. Reads files: call these at the start, not per
 // request. Thread-safe.
 #ifndef NEREID_BASE_MACHINE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue into which any thread pushes without a lock, and of which one thread takes all that is
 // there. Nodes are part of what is queued. All operations are sequentially consistent, so that a
 // producer may push and then look whether the consumer sleeps, while the consumer says that it will

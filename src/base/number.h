@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers as text, both ways, and the 16-bit floats. Fast, exact and independent of the locale.
 // Pure functions; any thread. Readers may look at NUMBER_BYTES_BEHIND bytes behind the number, so
 // the text must be followed by as many readable bytes, the first of which is no part of a number.

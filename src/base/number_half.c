@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The 16-bit floats: conversions (IEEE 754-2019, 3.6; bfloat16 is the upper half of a binary32) and
 // text. Their shortest text is found by trying: they have few digits.
 #include "base/number.h"

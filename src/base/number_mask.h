@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the digits of sixteen bytes end, for number_read.c. NUMBER_MASK is 1 where the processor
 // tells with one comparison; elsewhere the reader takes eight bytes at a time without this.
 #ifndef NEREID_BASE_NUMBER_MASK_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Made by number_powers.py; its text says what the rows mean.
 #ifndef NEREID_BASE_NUMBER_POWERS_H
 #define NEREID_BASE_NUMBER_POWERS_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints src/base/number_powers.h: powers of ten as 128-bit significands.
 
 Row k holds 10^k / 2^e with 2^127 <= row < 2^128. Positive powers are cut off, negative ones are the next larger

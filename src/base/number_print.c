@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers to text. Floats are printed by the Schubfach algorithm (Raffaello Giulietti, "The
 // Schubfach way to render doubles", 2022), with the powers of ten of number_powers.h.
 #include "base/number.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text to numbers. Floats by the algorithm of Eisel and Lemire (Lemire, "Number parsing at a
 // gigabyte per second", Software: Practice and Experience 51(8), 2021): a 19-digit integer times a
 // power of ten; what has more digits and is too close to call goes to the C library.

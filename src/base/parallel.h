@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work that can be done in parts at once, without knowing who does it. NULL stands for nobody: the
 // caller does all parts.
 #ifndef NEREID_BASE_PARALLEL_H

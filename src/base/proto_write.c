@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writing at the end of a buffer: see proto_write.h.
 #include "base/proto_write.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): putting a message
 // together, for gRPC's replies and OpenTelemetry's spans. Pure functions; whether memory was short
 // the buffer tells.

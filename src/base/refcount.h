@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reference count. Taking a reference needs no order: the taker already holds one, or a lock that
 // guards one. Dropping one releases this thread's writes; the last dropper acquires everybody's
 // before it destroys.
@@ -16,6 +17,11 @@ typedef struct refcount {
 static inline void refcount_init(refcount *r)
 {
   atomic_init(&r->count, 1);
+}
+
+static inline void refcount_init_to(refcount *r, uint32_t count)
+{
+  atomic_init(&r->count, count);
 }
 
 static inline void refcount_take(refcount *r)

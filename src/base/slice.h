@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A view of bytes that somebody else owns: a value, copied freely, never freed.
 #ifndef NEREID_BASE_SLICE_H
 #define NEREID_BASE_SLICE_H

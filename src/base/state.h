@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a setter of a state asserts: that the new one may follow the one before. Any thread.
 #ifndef NEREID_BASE_STATE_H
 #define NEREID_BASE_STATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An ordered list of owned strings; for configuration and listings, not for the request path.
 #include "base/string_list.h"
 

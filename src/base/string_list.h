@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An ordered list of owned strings, and as such an argument vector.
 #ifndef NEREID_BASE_STRING_LIST_H
 #define NEREID_BASE_STRING_LIST_H

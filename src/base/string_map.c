@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Open addressing over an insertion-ordered array of entries. The hash is salted once per process,
 // so that names sent from outside cannot be chosen to collide.
 #include "base/string_map.h"

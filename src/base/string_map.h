@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A map from strings to pointers, in insertion order when walked. Keys are copied, values are the
 // caller's. Not thread-safe. Look-up is O(1) on average: a salted FNV-1a hash and linear probing.
 #ifndef NEREID_BASE_STRING_MAP_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drawing of tables.
 #include "base/table.h"
 
@@ -69,19 +70,37 @@ static bool is_control(uint32_t code)
   return is_in(code, ranges, sizeof(ranges) / sizeof(ranges[0]));
 }
 
+void table_append_visible(buffer *out, slice text)
+{
+  for (size_t at = 0, size; at < text.size; at += size) {
+    size = text_utf8_length(text.data + at, text.size - at);
+    if (size == 0)
+      buffer_append_char(out, '?');
+    else if (is_control(code_point(text.data + at, size)))
+      buffer_append_char(out, ' ');
+    else
+      buffer_append_slice(out, (slice){text.data + at, size});
+    size += size == 0;
+  }
+}
+
+void table_append_visible_lines(buffer *out, slice text)
+{
+  while (text.size > 0) {
+    const char *end = memchr(text.data, '\n', text.size);
+    size_t size = end != NULL ? (size_t)(end - text.data) : text.size;
+    table_append_visible(out, (slice){text.data, size});
+    if (end != NULL)
+      buffer_append_char(out, '\n');
+    size += end != NULL;
+    text = (slice){text.data + size, text.size - size};
+  }
+}
+
 static char *copy_cell(const char *text)
 {
   buffer copy = BUFFER_EMPTY;
-  for (size_t left = strlen(text), size; left > 0; left -= size, text += size) {
-    size = text_utf8_length(text, left);
-    if (size == 0)
-      buffer_append_char(&copy, '?');
-    else if (is_control(code_point(text, size)))
-      buffer_append_char(&copy, ' ');
-    else
-      buffer_append_slice(&copy, (slice){text, size});
-    size += size == 0;
-  }
+  table_append_visible(&copy, slice_of(text));
   return buffer_take_text(&copy);
 }
 

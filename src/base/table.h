@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables for people, drawn with '+', '-' and '|' as Triton draws them. One owner.
 #ifndef NEREID_BASE_TABLE_H
 #define NEREID_BASE_TABLE_H
@@ -27,6 +28,13 @@ void table_add(table *t, const char *const *cells);
 // fit go on in the next line. Where even narrow columns do not fit, it is wider. 0: as wide as it
 // is.
 void table_print(const table *t, size_t width, buffer *out);
+
+// Appends text that a terminal may be shown, on one line: control characters become blanks, and
+// bytes that are no UTF-8 question marks.
+void table_append_visible(buffer *out, slice text);
+
+// The same of a text of several lines, whose ends stay.
+void table_append_visible_lines(buffer *out, slice text);
 
 // How many columns of a terminal the UTF-8 character of `size` bytes at `text` takes: 0, 1 or 2.
 size_t table_character_width(const char *text, size_t size);

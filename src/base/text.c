@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text helpers without state.
 #include "base/text.h"
 
@@ -63,6 +64,19 @@ bool text_to_int64(slice text, int64_t *value)
   if (magnitude > (uint64_t)INT64_MAX + negative)
     return false;
   *value = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+  return true;
+}
+
+bool text_to_bytes(slice text, uint64_t *bytes)
+{
+  static const char units[] = "KkMmGgTt";
+  const char *unit =
+      text.size > 1 ? memchr(units, text.data[text.size - 1], sizeof(units) - 1) : NULL;
+  unsigned shift = unit != NULL ? 10 * (unsigned)((unit - units) / 2 + 1) : 0;
+  text.size -= unit != NULL;
+  if (!text_to_uint64(text, bytes) || *bytes > UINT64_MAX >> shift)
+    return false;
+  *bytes <<= shift;
   return true;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small text helpers that every layer may use.
 #ifndef NEREID_BASE_TEXT_H
 #define NEREID_BASE_TEXT_H
@@ -20,6 +21,9 @@ size_t text_put_utf8(char *out, uint32_t code);
 // anything else or out of range.
 bool text_to_int64(slice text, int64_t *value);
 bool text_to_uint64(slice text, uint64_t *value); // no sign allowed
+
+// A number of bytes, or of so many of 1024 of them, and so on: K, M, G or T behind it, in any case.
+bool text_to_bytes(slice text, uint64_t *bytes);
 
 // Reads all of `text` as a finite decimal floating-point number.
 bool text_to_double(slice text, double *value);

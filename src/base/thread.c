@@ -1,24 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thread creation in one place: name, signal mask, error text; waiting by one clock.
 #include "base/thread.h"
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define NAME_BYTES 16 // with its end
+
+typedef struct beginning {
+  char name[NAME_BYTES];
+  void *(*run)(void *);
+  void *argument;
+} beginning;
+
+// A thread names itself, so that it never runs under the name of who made it.
+static void *begin(void *pointer)
+{
+  const beginning b = *(beginning *)pointer;
+  free(pointer);
+  pthread_setname_np(pthread_self(), b.name);
+  return b.run(b.argument);
+}
 
 int thread_create(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
 {
-  char short_name[16];
   sigset_t all, before;
-  snprintf(short_name, sizeof(short_name), "%.15s", name);
+  beginning *b = malloc(sizeof(*b));
+  if (b == NULL)
+    return ENOMEM;
+  *b = (beginning){.run = run, .argument = argument};
+  snprintf(b->name, sizeof(b->name), "%.*s", NAME_BYTES - 1, name);
   sigfillset(&all);
   sigdelset(&all, SIGBUS); // handled where it comes (memory_guard.h); blocked, it ends the process
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int failure = pthread_create(thread, NULL, run, argument);
+  int failure = pthread_create(thread, NULL, begin, b);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failure == 0)
-    pthread_setname_np(*thread, short_name);
+  if (failure != 0)
+    free(b);
   return failure;
 }
 

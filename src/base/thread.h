@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named threads, and waiting for them. Each has an owner that joins it; docs/architecture.md lists
 // them all.
 #ifndef NEREID_BASE_THREAD_H

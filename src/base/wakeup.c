@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waking threads by an eventfd.
 #include "base/wakeup.h"
 

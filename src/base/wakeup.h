@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waking a thread that waits in poll or epoll: an eventfd that counts how often it was asked.
 #ifndef NEREID_BASE_WAKEUP_H
 #define NEREID_BASE_WAKEUP_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completes a configuration: defaults, instance groups and what a backend found in the model
 // itself. Called from load threads. The values are Triton's, since they show in GET
 // /v2/models/M/config.
@@ -72,12 +73,6 @@ static error *normalize_pinned(Inference__ModelOptimizationPolicy__PinnedMemoryB
   return NULL;
 }
 
-static bool is_ensemble(const Inference__ModelConfig *config)
-{
-  return config->scheduling_choice_case ==
-         INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING;
-}
-
 static error *normalize_scheduling(Inference__ModelConfig *config)
 {
   switch (config->scheduling_choice_case) {
@@ -96,7 +91,7 @@ error *config_normalize(Inference__ModelConfig *config)
 {
   RETURN_IF_ERROR(normalize_version_policy(config));
   RETURN_IF_ERROR(normalize_scheduling(config));
-  if (is_ensemble(config))
+  if (config_is_ensemble(config))
     return NULL; // an ensemble has neither instances nor buffers
   if (!ensure(&config->optimization, &inference__model_optimization_policy__descriptor))
     return error_no_memory();
@@ -163,12 +158,13 @@ static error *add_implicit_group(Inference__ModelConfig *config,
   return NULL;
 }
 
-// KIND_AUTO is GPU where all listed GPUs (or any, when none is listed) are there.
+// KIND_AUTO is GPU where all listed GPUs (or any, when none is listed) are there, and, when none is
+// listed, the backend does not avoid them.
 static void resolve_kind(Inference__ModelInstanceGroup *group, config_gpus gpus)
 {
   if (group->kind != INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_AUTO)
     return;
-  bool all = gpus.count > 0;
+  bool all = gpus.count > 0 && !(gpus.avoided && group->n_gpus == 0);
   for (size_t i = 0; i < group->n_gpus; i++)
     all = all && config_has_gpu(gpus, group->gpus[i]);
   group->kind = all ? INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU
@@ -213,7 +209,7 @@ error *config_normalize_instance_groups(Inference__ModelConfig *config,
                                         const config_preferred_group *preferred,
                                         size_t preferred_size, config_gpus gpus)
 {
-  if (is_ensemble(config))
+  if (config_is_ensemble(config))
     return NULL;
   if (config->n_instance_group == 0)
     RETURN_IF_ERROR(add_implicit_group(config, preferred, preferred_size, gpus));

@@ -1,10 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lifetime of configurations and questions about them. Called from load threads.
 #include "config/config.h"
 
 #include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "config/reflection.h"
+#include "config/strings.h"
 
 #include <stdlib.h>
 
@@ -32,14 +35,29 @@ error *config_copy(const Inference__ModelConfig *config, Inference__ModelConfig 
   return *copy != NULL ? NULL : error_no_memory();
 }
 
-// The bytes of a configuration without its version policy, which is cut off a copy.
-static error *pack_for_comparison(const Inference__ModelConfig *config, buffer *out)
+static void cut_off_policy(Inference__ModelConfig *config)
+{
+  if (config->version_policy != NULL)
+    inference__model_version_policy__free_unpacked(config->version_policy, NULL);
+  config->version_policy = NULL;
+}
+
+static void cut_off_groups(Inference__ModelConfig *config)
+{
+  while (config->n_instance_group > 0)
+    inference__model_instance_group__free_unpacked(
+        config->instance_group[--config->n_instance_group], NULL);
+}
+
+// The bytes of a configuration without what is cut off a copy.
+static error *pack_for_comparison(const Inference__ModelConfig *config, bool with_groups,
+                                  buffer *out)
 {
   AUTO_CONFIG Inference__ModelConfig *rest = NULL;
   RETURN_IF_ERROR(config_copy(config, &rest));
-  if (rest->version_policy != NULL)
-    inference__model_version_policy__free_unpacked(rest->version_policy, NULL);
-  rest->version_policy = NULL;
+  cut_off_policy(rest);
+  if (!with_groups)
+    cut_off_groups(rest);
   size_t size = inference__model_config__get_packed_size(rest);
   char *at = buffer_reserve(out, size + 1); // never nothing: that is NULL
   if (at == NULL)
@@ -48,14 +66,49 @@ static error *pack_for_comparison(const Inference__ModelConfig *config, buffer *
   return NULL;
 }
 
-bool config_equal_but_policy(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
+static bool are_equal(const Inference__ModelConfig *a, const Inference__ModelConfig *b,
+                      bool with_groups)
 {
   AUTO_BUFFER buffer first = BUFFER_EMPTY;
   AUTO_BUFFER buffer second = BUFFER_EMPTY;
-  AUTO_ERROR error *e = pack_for_comparison(a, &first);
+  AUTO_ERROR error *e = pack_for_comparison(a, with_groups, &first);
   if (e == NULL)
-    e = pack_for_comparison(b, &second);
+    e = pack_for_comparison(b, with_groups, &second);
   return e == NULL && slice_equal(buffer_view(&first), buffer_view(&second));
+}
+
+bool config_equal_but_policy(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
+{
+  return are_equal(a, b, true);
+}
+
+bool config_equal_but_groups(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
+{
+  return are_equal(a, b, false);
+}
+
+static error *pack_group(const Inference__ModelInstanceGroup *group, buffer *out)
+{
+  Inference__ModelInstanceGroup nameless = *group; // what it points to is not touched
+  nameless.name = (char *)protobuf_c_empty_string;
+  nameless.count = 1;
+  size_t size = inference__model_instance_group__get_packed_size(&nameless);
+  char *at = buffer_reserve(out, size + 1);
+  if (at == NULL)
+    return error_no_memory();
+  out->size += inference__model_instance_group__pack(&nameless, (uint8_t *)at);
+  return NULL;
+}
+
+error *config_groups_alike(const Inference__ModelInstanceGroup *a,
+                           const Inference__ModelInstanceGroup *b, bool *alike)
+{
+  AUTO_BUFFER buffer first = BUFFER_EMPTY;
+  AUTO_BUFFER buffer second = BUFFER_EMPTY;
+  RETURN_IF_ERROR(pack_group(a, &first));
+  RETURN_IF_ERROR(pack_group(b, &second));
+  *alike = slice_equal(buffer_view(&first), buffer_view(&second));
+  return NULL;
 }
 
 // ---- versions ----
@@ -189,4 +242,53 @@ bool config_element_count(const int64_t *dims, size_t count, int64_t *elements)
   }
   *elements = variable ? -1 : product;
   return true;
+}
+
+error *config_rename(Inference__ModelConfig *config, const char *name)
+{
+  return strings_set(&config->name, name);
+}
+
+bool config_is_ensemble(const Inference__ModelConfig *config)
+{
+  return config->scheduling_choice_case ==
+         INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING;
+}
+
+error *config_place_step(Inference__ModelEnsembling__Step *step, const char *model_namespace)
+{
+  return strings_set(&step->model_namespace, model_namespace);
+}
+
+error *config_set_decoupled(Inference__ModelConfig *config, bool decoupled)
+{
+  if (config->model_transaction_policy == NULL) {
+    config->model_transaction_policy = malloc(sizeof(*config->model_transaction_policy));
+    if (config->model_transaction_policy == NULL)
+      return error_no_memory();
+    inference__model_transaction_policy__init(config->model_transaction_policy);
+  }
+  config->model_transaction_policy->decoupled = decoupled;
+  return NULL;
+}
+
+error *config_latency_objective(const Inference__ModelConfig *config, uint64_t *ns)
+{
+  uint64_t us;
+  const char *text = config_parameter(config, "latency_objective_us");
+  *ns = 0;
+  if (text == NULL)
+    return NULL;
+  if (!text_to_uint64(slice_of(text), &us) || us == 0 ||
+      __builtin_mul_overflow(us, UINT64_C(1000), ns))
+    return error_new(ERROR_INVALID_ARG,
+                     "model '%s': parameter latency_objective_us: invalid value '%s', expected a "
+                     "number of microseconds above 0, at most 18446744073709551",
+                     config->name, text);
+  if (config->scheduling_choice_case != INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING)
+    return error_new(ERROR_INVALID_ARG,
+                     "model '%s': parameter latency_objective_us needs 'dynamic_batching': it is "
+                     "batches that it chooses",
+                     config->name);
+  return NULL;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Model configuration: reading, printing, completing and checking. Called from load threads and by
 // the functions that answer GET …/config, never on the request path. A configuration is a
 // protobuf-c message with one owner; the functions keep no state and may run on several threads at
@@ -6,7 +7,7 @@
 // The order in which a model is loaded:
 //   1. config_read_text (config.pbtxt) or config_read_json (override) or config_new (no file)
 //   2. config_set_defaults       name, backend, platform, file name, policies
-//   3. config_check_name, config_validate_model
+//   3. config_check_name, config_validate_model, config_check_batch_io
 //   4. config_normalize_instance_groups, config_validate_instance_groups (once the backend's
 //   preferred
 //      groups are known)
@@ -22,7 +23,9 @@
 #include "base/slice.h"
 #include "config/backend_traits.h"
 #include "config/datatype.h"
+#include "config/diagnostics.h"
 #include "config/model_config.pb-c.h" // IWYU pragma: export
+#include "config/source_map.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,6 +39,12 @@ void config_free(Inference__ModelConfig *config_owned); // NULL is allowed
 // A deep copy that the caller owns.
 error *config_copy(const Inference__ModelConfig *config, Inference__ModelConfig **copy);
 
+// Gives it another name.
+error *config_rename(Inference__ModelConfig *config, const char *name);
+// Says in which namespace the model of an ensemble's step is.
+error *config_place_step(Inference__ModelEnsembling__Step *step, const char *model_namespace);
+error *config_set_decoupled(Inference__ModelConfig *config, bool decoupled);
+
 static inline void cleanup_config(Inference__ModelConfig **config)
 {
   config_free(*config);
@@ -47,6 +56,17 @@ static inline void cleanup_config(Inference__ModelConfig **config)
 // Reads protobuf's text format. On success *config is the caller's. Errors are INVALID_ARG and
 // begin with "<file_name>:<line>:<column>: " (both from 1), then protobuf's words.
 error *config_read_text(slice text, const char *file_name, Inference__ModelConfig **config);
+
+// The same, and `map` (empty before) can tell the places of the fields, by reading the text again;
+// none when memory is short.
+error *config_read_text_places(slice text, const char *file_name, source_map *map,
+                               Inference__ModelConfig **config);
+
+// The same for those who want to know everything: goes on after a mistake, so that `found` has all
+// of them, and fills `map` (both the caller's, empty before). *config is what could be read. The
+// error is only that memory is short.
+error *config_read_text_all(slice text, source_map *map, diagnostics *found,
+                            Inference__ModelConfig **config);
 
 // Reads the JSON form: proto names or camelCase, enums by name (any case) or number, 64-bit numbers
 // as numbers or strings, null as absent; unknown and repeated members are refused. On success
@@ -83,11 +103,16 @@ typedef struct config_preferred_group {
   size_t gpu_count;
 } config_preferred_group;
 
-// The GPUs that may be used; {NULL, 0} where there are none.
+// The GPUs that may be used: those that can at least `capability`.
 typedef struct config_gpus {
   const int32_t *ids;
   size_t count;
+  double capability; // (--min-supported-compute-capability)
+  bool avoided;      // a group that says neither its kind nor GPUs is on the CPU all the same
 } config_gpus;
+
+#define MIN_COMPUTE_CAPABILITY 7.5 // Triton's default
+#define CONFIG_NO_GPUS         ((config_gpus){NULL, 0, MIN_COMPUTE_CAPABILITY, false})
 
 bool config_has_gpu(config_gpus gpus, int32_t id);
 
@@ -113,12 +138,20 @@ error *config_apply_autocomplete(Inference__ModelConfig *base,
 // The configuration's name must be the directory's.
 error *config_check_name(const Inference__ModelConfig *config, const char *model_name);
 
-// Everything but tensors and instance groups. UNSUPPORTED for what nereid cannot do yet and without
-// which the model would answer wrongly.
-error *config_validate_model(const Inference__ModelConfig *config);
+// Of all of these: a text's first line is Triton's. Where `source` is not NULL, a second line says
+// where the field stands in that file; it always says what field and what to do where that is
+// known.
 
-// Logs what nereid does not do yet and answers are the same without.
-void config_warn_of_missing(const Inference__ModelConfig *config);
+// Everything but tensors and instance groups.
+error *config_validate_model(const Inference__ModelConfig *config, const source_map *source);
+
+// The parameter latency_objective_us in *ns, 0: none. INVALID_ARG for one that is no number, and
+// without dynamic batching.
+error *config_latency_objective(const Inference__ModelConfig *config, uint64_t *ns);
+
+// The tensors of a model with batch_input or batch_output that names its inputs: what those two
+// fill and cut is right before a backend sees it.
+error *config_check_batch_io(const Inference__ModelConfig *config, const source_map *source);
 
 // What a configuration that came with a request names stays below the model's directory, unless
 // `own`, the operator's own configuration of that model or NULL, has the same name in the same
@@ -127,11 +160,36 @@ void config_warn_of_missing(const Inference__ModelConfig *config);
 error *config_check_request_paths(const Inference__ModelConfig *config,
                                   const Inference__ModelConfig *own);
 // Inputs, outputs and batch inputs/outputs: names, types, dims, reshapes.
-error *config_validate_tensors(const Inference__ModelConfig *config);
+error *config_validate_tensors(const Inference__ModelConfig *config, const source_map *source);
 // Instance groups, after config_normalize_instance_groups.
-error *config_validate_instance_groups(const Inference__ModelConfig *config, config_gpus gpus);
-// All three.
-error *config_validate(const Inference__ModelConfig *config, config_gpus gpus);
+error *config_validate_instance_groups(const Inference__ModelConfig *config, config_gpus gpus,
+                                       const source_map *source);
+// All of that.
+error *config_validate(const Inference__ModelConfig *config, config_gpus gpus,
+                       const source_map *source);
+
+// The model that a step of an ensemble runs: what messages call it, and its completed
+// configuration; NULL: not known, and its step is left out.
+typedef struct config_step_model {
+  const char *id;
+  const Inference__ModelConfig *config;
+} config_step_model;
+
+// An ensemble, for which config_validate_model holds, beside the models of all of its steps; `id`
+// is what messages call the ensemble. *decoupled: it answers as often as decoupled steps do.
+error *config_validate_steps(const Inference__ModelConfig *config, const char *id,
+                             const config_step_model *steps, const source_map *source,
+                             bool *decoupled);
+// Adds everything that is to say about that.
+void config_diagnose_steps(const Inference__ModelConfig *config, const char *id,
+                           const config_step_model *steps, const source_map *source,
+                           diagnostics *found);
+
+// Adds everything that is to say about a configuration that has its defaults: what those three
+// refuse, all of it, and warnings of what has no effect. `source` says where fields stand; NULL is
+// allowed.
+void config_diagnose(const Inference__ModelConfig *config, config_gpus gpus,
+                     const source_map *source, diagnostics *found);
 
 // ---- questions ----
 
@@ -145,6 +203,7 @@ void config_select_versions(const Inference__ModelConfig *config, const int64_t 
 const char *config_parameter(const Inference__ModelConfig *config, const char *key);
 
 bool config_is_decoupled(const Inference__ModelConfig *config);
+bool config_is_ensemble(const Inference__ModelConfig *config);
 
 // How many instances a (normalised) group or all groups make: `count`, times the GPUs for KIND_GPU.
 size_t config_group_instances(const Inference__ModelInstanceGroup *group);
@@ -160,5 +219,11 @@ bool config_element_count(const int64_t *dims, size_t count, int64_t *elements);
 // True when two configurations differ only in version_policy, or not at all: versions that run
 // already may stay.
 bool config_equal_but_policy(const Inference__ModelConfig *a, const Inference__ModelConfig *b);
+// The same, and in instance_group: versions that run already may have their instances changed.
+bool config_equal_but_groups(const Inference__ModelConfig *a, const Inference__ModelConfig *b);
+// `alike`: whether instances of one group can be the other's: they differ in name and count at
+// most.
+error *config_groups_alike(const Inference__ModelInstanceGroup *a,
+                           const Inference__ModelInstanceGroup *b, bool *alike);
 
 #endif

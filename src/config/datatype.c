@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of element types. Called from load threads and from the request path; nothing changes.
 #include "config/datatype.h"
 

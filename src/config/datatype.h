@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The element types of tensors: one row each. Values that never change; any thread may read them.
 #ifndef NEREID_CONFIG_DATATYPE_H
 #define NEREID_CONFIG_DATATYPE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the backend of a model that does not say, from what it does say and from its files. Called
 // from load threads. The order of the rules is Triton's.
 #include "base/cleanup.h"
@@ -64,7 +65,7 @@ static error *applies(const backend_traits *backend, const backend_format *forma
                       const Inference__ModelConfig *config, const file_root *model_dir,
                       string_list *versions, bool *result)
 {
-  *result = !is_set(config->backend) || is(config->backend, backend->name);
+  *result = is_set(config->backend) ? is(config->backend, backend->name) : !format->needs_backend;
   if (!*result)
     return NULL;
   if (is_set(config->platform))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints a configuration as JSON, as GET /v2/models/M/config shows it, driven by the descriptors.
 // Called from load threads and by the functions that answer for a model's configuration.
 #include "config/config.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the JSON form of a message, driven by the descriptor. Called from load threads with
 // overrides that clients send, and with what backends auto-complete; from front ends with what the
 // core answers. Our recursion is as deep as the schema.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON form of any protobuf-c message, read by its descriptor. Any thread, no state.
 #ifndef NEREID_CONFIG_MESSAGE_JSON_H
 #define NEREID_CONFIG_MESSAGE_JSON_H

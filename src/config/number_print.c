@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Floating-point numbers for the configuration's printers.
 #include "config/number_print.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the printers of this directory write floating-point numbers. Private to src/config.
 #ifndef NEREID_CONFIG_NUMBER_PRINT_H
 #define NEREID_CONFIG_NUMBER_PRINT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Access to protobuf-c messages by descriptor. Called by the readers and printers of this
 // directory, on their caller's thread; no state.
 #include "config/reflection.h"
@@ -5,6 +6,7 @@
 #include "base/checked.h"
 #include "base/string_map.h"
 #include "config/model_config.pb-c.h"
+#include "config/suggestion.h"
 
 #include <assert.h>
 #include <math.h>
@@ -422,76 +424,18 @@ bool reflection_finish_maps(ProtobufCMessage *message)
 
 // ---- suggestions ----
 
-enum {
-  MAX_SUGGESTED_LENGTH = 64
-};
-
-// Edits (insert, remove, replace, swap neighbours) from `a` to `b`, both at most
-// MAX_SUGGESTED_LENGTH long.
-static size_t edit_distance(slice a, slice b)
-{
-  size_t rows[3][MAX_SUGGESTED_LENGTH + 1];
-  size_t *before = rows[0], *previous = rows[1], *current = rows[2];
-  for (size_t j = 0; j <= b.size; j++)
-    previous[j] = j;
-  for (size_t i = 1; i <= a.size; i++) {
-    current[0] = i;
-    for (size_t j = 1; j <= b.size; j++) {
-      size_t best = previous[j - 1] + (a.data[i - 1] == b.data[j - 1] ? 0 : 1);
-      if (previous[j] + 1 < best)
-        best = previous[j] + 1;
-      if (current[j - 1] + 1 < best)
-        best = current[j - 1] + 1;
-      if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1] &&
-          before[j - 2] + 1 < best)
-        best = before[j - 2] + 1;
-      current[j] = best;
-    }
-    size_t *oldest = before;
-    before = previous;
-    previous = current;
-    current = oldest;
-  }
-  return previous[b.size];
-}
-
-typedef struct suggestion {
-  slice wanted;
-  const char *best;
-  size_t distance; // of the best; a candidate must be nearer
-} suggestion;
-
-static suggestion suggestion_for(slice name)
-{
-  // One edit in three letters, but no more than four, still looks like a slip of the hand.
-  size_t limit = name.size / 3 + 1;
-  return (suggestion){name, NULL, (limit > 4 ? 4 : limit) + 1};
-}
-
-static void consider(suggestion *s, const char *candidate)
-{
-  slice text = slice_of(candidate);
-  if (s->wanted.size > MAX_SUGGESTED_LENGTH || text.size > MAX_SUGGESTED_LENGTH)
-    return;
-  size_t distance = edit_distance(s->wanted, text);
-  if (distance < s->distance) {
-    s->distance = distance;
-    s->best = candidate;
-  }
-}
-
 const char *reflection_suggest_field(const ProtobufCMessageDescriptor *descriptor, slice name)
 {
-  suggestion s = suggestion_for(name);
+  suggestion s = suggestion_of(name);
   for (unsigned i = 0; i < descriptor->n_fields; i++)
-    consider(&s, descriptor->fields[i].name);
+    suggestion_consider(&s, descriptor->fields[i].name);
   return s.best;
 }
 
 const char *reflection_suggest_value(const ProtobufCEnumDescriptor *descriptor, slice name)
 {
-  suggestion s = suggestion_for(name);
+  suggestion s = suggestion_of(name);
   for (unsigned i = 0; i < descriptor->n_values; i++)
-    consider(&s, descriptor->values[i].name);
+    suggestion_consider(&s, descriptor->values[i].name);
   return s.best;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generic access to protobuf-c messages through their descriptors: what the text and JSON readers
 // and printers share. Private to src/config. Messages are built with malloc, so that
 // protobuf_c_message_free_unpacked releases them. Nothing here is recursive beyond the depth of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths in a configuration that came with a request. The operator may send a model's files
 // anywhere, by a link or by "..": a client may not. Load threads.
 #include "base/files.h"
@@ -6,6 +7,7 @@
 
 #include <string.h>
 
+#define WARMUP_FILE     INFERENCE__MODEL_WARMUP__INPUT__INPUT_DATA_TYPE_INPUT_DATA_FILE
 #define ENVIRONMENT     "EXECUTION_ENV_PATH"
 #define MODEL_DIRECTORY "$$TRITON_MODEL_DIRECTORY/"
 
@@ -57,6 +59,30 @@ static error *check_labels(const Inference__ModelConfig *config, const Inference
   return NULL;
 }
 
+// What the operator's own samples name may be named in any sample.
+static bool is_operators_sample(const char *path, const Inference__ModelConfig *own)
+{
+  for (size_t i = 0; own != NULL && i < own->n_model_warmup; i++)
+    for (size_t k = 0; k < own->model_warmup[i]->n_inputs; k++) {
+      const Inference__ModelWarmup__Input *input = own->model_warmup[i]->inputs[k]->value;
+      if (input->input_data_type_case == WARMUP_FILE && strcmp(path, input->input_data_file) == 0)
+        return true;
+    }
+  return false;
+}
+
+static error *check_samples(const Inference__ModelConfig *config, const Inference__ModelConfig *own)
+{
+  for (size_t i = 0; i < config->n_model_warmup; i++)
+    for (size_t k = 0; k < config->model_warmup[i]->n_inputs; k++) {
+      const Inference__ModelWarmup__Input *input = config->model_warmup[i]->inputs[k]->value;
+      const char *path = input->input_data_type_case == WARMUP_FILE ? input->input_data_file : "";
+      const char *found = is_operators_sample(path, own) ? path : NULL;
+      RETURN_IF_ERROR(check(config->name, "input_data_file", path, found));
+    }
+  return NULL;
+}
+
 static error *check_environment(const Inference__ModelConfig *config,
                                 const Inference__ModelConfig *own)
 {
@@ -79,5 +105,6 @@ error *config_check_request_paths(const Inference__ModelConfig *config,
         check(config->name, "cc_model_filenames", config->cc_model_filenames[i]->value, NULL));
   RETURN_IF_ERROR(check_labels(config, own));
   RETURN_IF_ERROR(check_libraries(config, own));
+  RETURN_IF_ERROR(check_samples(config, own));
   return check_environment(config, own);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Setting the strings of protobuf-c messages. Private to src/config.
 #ifndef NEREID_CONFIG_STRINGS_H
 #define NEREID_CONFIG_STRINGS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts protobuf's text format into tokens and reads the escapes in strings. The rules and words are
 // those of protobuf's own tokenizer as its text parser sets it up: # comments, an f after a float,
 // no space needed between a number and a name. Called by text_read.c on a load thread.
@@ -23,12 +24,15 @@ void text_lexer_init(text_lexer *lexer, slice text, const char *file_name)
     lexer->position += 3; // a byte-order mark
 }
 
-error *text_lexer_error(const text_lexer *lexer, const token *at, const char *format, ...)
+error *text_lexer_error(text_lexer *lexer, const token *at, const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
   error *e = error_new_va(ERROR_INVALID_ARG, format, arguments);
   va_end(arguments);
+  lexer->failed_at = *at;
+  if (lexer->file_name == NULL)
+    return e;
   // Only "<file>:<line>:<column>" is put before, so that error_wrap's ": " completes the usual
   // form.
   return error_wrap(e, "%s:%u:%u", lexer->file_name, at->line, at->column);
@@ -111,9 +115,12 @@ static void skip_space_and_comments(text_lexer *lexer)
 }
 
 // An error at the character where the lexer stands.
-static error *error_here(const text_lexer *lexer, const char *text)
+static error *error_here(text_lexer *lexer, const char *text)
 {
-  token here = {.line = lexer->line, .column = lexer->column};
+  token here = {.kind = TOKEN_SYMBOL,
+                .text = {lexer->position, lexer->position < lexer->end ? 1 : 0},
+                .line = lexer->line,
+                .column = lexer->column};
   return text_lexer_error(lexer, &here, "%s", text);
 }
 
@@ -227,7 +234,7 @@ static uint32_t read_digits(const char **from, const char *end, int limit, uint3
 }
 
 // Behind \u or \U. A high surrogate joins with the \u escape of a low one that follows.
-static error *unescape_unicode(const text_lexer *lexer, const token *string, int digits,
+static error *unescape_unicode(text_lexer *lexer, const token *string, int digits,
                                const char **from, const char *end, buffer *out)
 {
   uint32_t code = read_digits(from, end, digits, 16);
@@ -252,7 +259,7 @@ static error *unescape_unicode(const text_lexer *lexer, const token *string, int
 }
 
 // *from is behind the backslash and moves behind the escape.
-static error *unescape_one(const text_lexer *lexer, const token *string, const char **from,
+static error *unescape_one(text_lexer *lexer, const token *string, const char **from,
                            const char *end, buffer *out)
 {
   static const char letters[] = "abfnrtv";
@@ -274,7 +281,7 @@ static error *unescape_one(const text_lexer *lexer, const token *string, const c
   return NULL;
 }
 
-error *text_lexer_unescape(const text_lexer *lexer, const token *string, buffer *out)
+error *text_lexer_unescape(text_lexer *lexer, const token *string, buffer *out)
 {
   const char *from = string->text.data + 1;
   const char *end = string->text.data + string->text.size - 1;
@@ -331,13 +338,35 @@ static error *lex(text_lexer *lexer, token_kind *kind)
   return lex_symbol(lexer);
 }
 
+static token here(const text_lexer *lexer)
+{
+  const token *before = &lexer->current;
+  return (token){.line = lexer->line,
+                 .column = lexer->column,
+                 .indent = lexer->line == before->line ? before->indent : lexer->column};
+}
+
 error *text_lexer_next(text_lexer *lexer)
 {
   skip_space_and_comments(lexer);
-  token next = {.line = lexer->line, .column = lexer->column};
+  token next = here(lexer);
   const char *start = lexer->position;
   RETURN_IF_ERROR(lex(lexer, &next.kind));
   next.text = (slice){start, (size_t)(lexer->position - start)};
   lexer->current = next;
   return NULL;
+}
+
+void text_lexer_skip_bad(text_lexer *lexer)
+{
+  token bad = here(lexer);
+  bad.kind = TOKEN_BAD;
+  const char *start = lexer->position;
+  if (lexer->position < lexer->end && *lexer->position != '\n')
+    advance(lexer);
+  while (lexer->position < lexer->end && !is_space(*lexer->position) &&
+         strchr("{}[]<>,;:#\"'", *lexer->position) == NULL)
+    advance(lexer);
+  bad.text = (slice){start, (size_t)(lexer->position - start)};
+  lexer->current = bad;
 }

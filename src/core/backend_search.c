@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // Search for backend libraries. Runs on load threads.
 #include "core/backend_search.h"
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/files.h"
+#include "base/log.h"
+#include "core/isolation.h"
 #include "core/server_options.h"
 
 #include <errno.h>
@@ -72,6 +75,8 @@ typedef struct search {
   const model_environment *environment;
   const model_source *source;
   const backend_traits *runner;
+  bool isolated;        // the model is to have a process of its own:
+  backend_choice *real; // then what it runs
   library_dir dirs[SEARCHED_DIRS];
 } search;
 
@@ -107,10 +112,10 @@ static error *list_dirs(search *s)
   p[IN_VERSION].links = p[IN_MODEL].links = m->links;
   p[IN_BACKEND].links = p[IN_RUNNER].links = &file_policy_anywhere;
   if (print_path(p[IN_VERSION].root, "%s", m->repository) &&
-      print_path(p[IN_VERSION].path, "%s/%" PRId64 "/", m->name, m->version) &&
+      print_path(p[IN_VERSION].path, "%s/%" PRId64 "/", m->folder, m->version) &&
       print_path(p[IN_VERSION].dir, "%s/%" PRId64, m->dir, m->version) &&
       print_path(p[IN_MODEL].root, "%s", m->repository) &&
-      print_path(p[IN_MODEL].path, "%s/", m->name) && print_path(p[IN_MODEL].dir, "%s", m->dir) &&
+      print_path(p[IN_MODEL].path, "%s/", m->folder) && print_path(p[IN_MODEL].dir, "%s", m->dir) &&
       print_path(p[IN_BACKEND].root, "%s/%s", backends, name) &&
       print_path(p[IN_BACKEND].dir, "%s/%s", backends, name) &&
       print_path(p[IN_RUNNER].root, "%s/%s", backends, s->runner->name) &&
@@ -181,6 +186,11 @@ static bool climbs(const char *name)
   return name[0] == '/' || strstr(name, "..") != NULL;
 }
 
+static error *name_library(const char *backend, char **file)
+{
+  return asprintf(file, "libtriton_%s.so", backend) < 0 ? error_no_memory() : NULL;
+}
+
 static error *get_backend(const search *s, const backend_location *location,
                           const char *settings_of, backend **b)
 {
@@ -189,9 +199,39 @@ static error *get_backend(const search *s, const backend_location *location,
   return backend_registry_get(s->environment->backends, location, config, b);
 }
 
-static error *name_library(const char *backend, char **file)
+static error *remember(const search *s, const backend_location *location)
 {
-  return asprintf(file, "libtriton_%s.so", backend) < 0 ? error_no_memory() : NULL;
+  backend_choice *real = s->real;
+  RETURN_IF_ERROR(print_backend_config(s->environment->options, location->name, &real->settings));
+  real->name = strdup(location->name);
+  real->library = strdup(location->library);
+  real->dir = strdup(location->dir);
+  real->key = strdup(location->key);
+  return real->name == NULL || real->library == NULL || real->dir == NULL || real->key == NULL
+             ? error_no_memory()
+             : NULL;
+}
+
+// In place of the backend at `location`, which the model's own process loads.
+static error *get_isolating(search *s, const backend_location *location, backend **b)
+{
+  const char *backends = s->environment->options->backend_directory;
+  library_dir *in = &s->dirs[IN_BACKEND];
+  AUTO_FREE char *file = NULL, *library = NULL;
+  RETURN_IF_ERROR(remember(s, location));
+  RETURN_IF_ERROR(name_library(ISOLATION_BACKEND, &file));
+  if (!print_path(in->root, "%s/" ISOLATION_BACKEND, backends) ||
+      !print_path(in->dir, "%s/" ISOLATION_BACKEND, backends))
+    return error_new(ERROR_INVALID_ARG, "the path of backend '" ISOLATION_BACKEND "' is too long");
+  RETURN_IF_ERROR(look_in(s, IN_BACKEND, file, &library));
+  if (library == NULL)
+    return error_new(ERROR_INVALID_ARG,
+                     "model '%s' is to have a process of its own (isolate), but '%s' has "
+                     "no %s",
+                     s->source->name, in->dir, file);
+  const backend_location isolating = {
+      .name = ISOLATION_BACKEND, .library = library, .dir = in->dir, .key = library};
+  return get_backend(s, &isolating, ISOLATION_BACKEND, b);
 }
 
 // A backend that another one runs: its directory holds a file for that.
@@ -242,23 +282,75 @@ static error *find_library(const search *s, finding *found, char **script)
   return not_found(s, file, IN_BACKEND + 1);
 }
 
-error *backend_search(const model_environment *environment, const model_source *source, backend **b)
+static error *begin_search(search *s, const model_environment *environment,
+                           const model_source *source)
+{
+  s->environment = environment;
+  s->source = source;
+  s->runner = backend_traits_runner();
+  return list_dirs(s);
+}
+
+error *backend_is_there(const model_environment *environment, const model_source *source)
 {
   AUTO_FREE char *script = NULL;
   AUTO_FINDING finding found = {0};
   AUTO_FREE search *s = calloc(1, sizeof(*s));
   if (s == NULL)
     return error_no_memory();
-  s->environment = environment;
-  s->source = source;
-  s->runner = backend_traits_runner();
-  RETURN_IF_ERROR(list_dirs(s));
+  RETURN_IF_ERROR(begin_search(s, environment, source));
+  return find_library(s, &found, &script);
+}
+
+error *backend_search_file(const model_environment *environment, const model_source *source,
+                           const char *file, char **path)
+{
+  AUTO_FINDING finding found = {0};
+  AUTO_FREE search *s = calloc(1, sizeof(*s));
+  if (s == NULL)
+    return error_no_memory();
+  RETURN_IF_ERROR(begin_search(s, environment, source));
+  RETURN_IF_ERROR(look_for(s, file, IN_BACKEND + 1, &found));
+  *path = found.library;
+  found.library = NULL;
+  return NULL;
+}
+
+// Models that the runner runs have processes already.
+static error *decide_isolation(search *s, const char *script)
+{
+  const Inference__ModelConfig *config = s->source->config_owned;
+  RETURN_IF_ERROR(
+      isolation_is_wanted(s->environment->options, s->source->name, config, &s->isolated));
+  if (s->isolated && (script != NULL || strcmp(config->backend, s->runner->name) == 0)) {
+    log_verbose(1,
+                "model '%s': isolate changes nothing: each instance of a model of backend "
+                "'%s' has a process of its own anyway",
+                s->source->name, config->backend);
+    s->isolated = false;
+  }
+  return isolation_check(s->source->name, config, &s->isolated);
+}
+
+error *backend_search(const model_environment *environment, const model_source *source, backend **b,
+                      backend_choice *real)
+{
+  AUTO_FREE char *script = NULL;
+  AUTO_FINDING finding found = {0};
+  AUTO_FREE search *s = calloc(1, sizeof(*s));
+  if (s == NULL)
+    return error_no_memory();
+  RETURN_IF_ERROR(begin_search(s, environment, source));
+  s->real = real;
   RETURN_IF_ERROR(find_library(s, &found, &script));
+  RETURN_IF_ERROR(decide_isolation(s, script));
   if (script != NULL)
     return get_run_backend(s, script, b);
   const backend_location location = {.name = source->config_owned->backend,
                                      .library = found.library,
                                      .dir = s->dirs[found.dir].dir,
                                      .key = found.library};
+  if (s->isolated)
+    return get_isolating(s, &location, b);
   return get_backend(s, &location, location.name, b);
 }

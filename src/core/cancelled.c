@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list and the timer that empties it.
 #include "core/cancelled.h"
 

@@ -1,19 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
 // Executions: at once, or in two parts (backend_extension.h), of which several may be under way.
 #include "core/execute.h"
 
 #include "base/clock.h"
+#include "core/batch_step.h"
+#include "core/follow_up.h"
+#include "core/gpu_watch.h"
+#include "core/padding.h"
 #include "core/refuse.h"
+#include "core/sequence_rows.h"
+#include "core/sequences.h"
+#include "request/device_inputs.h"
+#include "request/sequence_state.h"
 
 #include <assert.h>
 
 #define BRIEFLY_US 50 // how long a thread that is not the instance's waits for the end
 
 // Follows the durations of executions; one that is slow is believed at once.
-static void record_duration(instance_shared *shared, uint64_t ns)
+static void follow_duration(instance_shared *shared, uint64_t ns)
 {
   uint64_t typical = atomic_load_explicit(&shared->typical_ns, memory_order_relaxed);
   typical = ns >= INSTANCE_SLOW_NS ? ns : typical - typical / 8 + ns / 8;
   atomic_store_explicit(&shared->typical_ns, typical, memory_order_relaxed);
+}
+
+// Of a model with a latency objective: what its batcher is to know of the batch, before the
+// requests are gone.
+static void note_batch(instance *i, size_t count)
+{
+  executed_batch *b = &i->on_time;
+  *b = (executed_batch){.requests = count, .left_rows = i->items[0]->left_rows};
+  for (size_t n = 0; n < count; n++) {
+    i->arrived_ns[n] = i->items[n]->enqueued_ns;
+    b->rows += queue_item_rows(i->items[n]);
+  }
+}
+
+static void report_batch(instance *i, uint64_t ns)
+{
+  executed_batch *b = &i->on_time;
+  uint64_t now = clock_monotonic_ns();
+  b->duration_ns = ns;
+  for (size_t n = 0; n < b->requests; n++)
+    b->late += now - i->arrived_ns[n] > i->shared->objective_ns;
+  scheduler_executed(i->scheduler, b);
+}
+
+// An execution is over.
+static inline void record_duration(instance *i, uint64_t ns)
+{
+  follow_duration(i->shared, ns);
+  if (i->shared->objective_ns != 0)
+    report_batch(i, ns);
 }
 
 // Moves the requests that are still wanted to the batch, from `first` on; cancelled ones are
@@ -24,13 +63,20 @@ static uint32_t collect_batch(instance *i, size_t first, queue_item *const *item
   uint64_t now = clock_monotonic_ns();
   for (size_t n = 0; n < count; n++) {
     request *r = request_of_item(items[n]);
-    r->times.queue_start = r->item.enqueued_ns;
+    if (r->times.queue_start == 0) // it waited in no other place before
+      r->times.queue_start = r->item.enqueued_ns;
     r->times.compute_start = now;
     request_set_state(r, REQUEST_EXECUTING);
-    r->factory->ordering = i->shared->ordering; // taking it reserved its slot
+    if (r->item.slot != NULL)
+      r->factory->ordering = i->ordering; // reserved when taken
     r->factory->executed_ns = now;
     if (request_is_cancelled(r)) {
       refuse_item(NULL, &r->item, REFUSAL_CANCELLED);
+      continue;
+    }
+    error *e = r->on_device ? device_inputs_fetch(r, i->host_policy) : NULL;
+    if (e != NULL) {
+      refuse_request(r, e, FAILURE_OTHER);
       continue;
     }
     assert(first + kept < i->batch_capacity);
@@ -38,6 +84,12 @@ static uint32_t collect_batch(instance *i, size_t first, queue_item *const *item
     atomic_store_explicit(r->slot, r, memory_order_relaxed);
     i->batch[first + kept++] = r;
     rows += request_rows(r);
+  }
+  if (i->shared->target->signature.padding != NULL) {
+    kept = pad_batch(i, first, kept);
+    rows = 0;
+    for (uint32_t n = 0; n < kept; n++)
+      rows += request_rows(i->batch[first + n]);
   }
   for (uint32_t n = 0; n < kept; n++)
     i->batch[first + n]->factory->executed_rows = rows;
@@ -57,22 +109,80 @@ static void fail_batch(instance *i, size_t first, uint32_t count, error *e_owned
   error_free(e_owned);
 }
 
+// States that grow come to the GPU on the way to its backend. One whose states cannot is refused.
+static error *place_states(request *r, void *context)
+{
+  const instance *i = context;
+  return request_place_states(r, i->device_id);
+}
+
+// What the backend gets of `items`; 0: nothing is left.
+static uint32_t make_batch(instance *i, size_t first, queue_item *const *items, size_t count)
+{
+  uint32_t kept = collect_batch(i, first, items, count);
+  error *refused = kept > 0 ? instance_gpu_refusal(i) : NULL;
+  if (refused != NULL) {
+    fail_batch(i, first, kept, refused);
+    return 0;
+  }
+  if (i->shared->sequences == NULL || kept == 0 || i->batch[first]->item.sequence == NULL)
+    return kept; // as ever; the last: a warm-up
+  if (i->uses_gpu && (kept = batch_do(i, first, kept, place_states, i)) == 0)
+    return 0;
+  error *e = i->row_controls != NULL ? sequence_rows_arrange(i, first, kept, &kept) : NULL;
+  if (e != NULL) {
+    fail_batch(i, first, kept, e);
+    return 0;
+  }
+  sequences_taken(i->shared->sequences, &i->batch[first], kept);
+  return kept;
+}
+
+// The step of an ensemble that is executed alone; NULL: there is none. What the end of such a
+// request makes due is done by this thread once `execute` has returned.
+static const request *lone_step(const instance *i, size_t first, uint32_t count)
+{
+  return count == 1 && i->batch[first]->is_step ? i->batch[first] : NULL;
+}
+
+static void open_scope(follow_up_scope *scope, const request *step)
+{
+  if (step != NULL)
+    follow_up_open(scope, step);
+}
+
+static void close_scope(const instance *i, follow_up_scope *scope, const request *step)
+{
+  if (step == NULL)
+    return;
+  follow_up *due = follow_up_close(scope); // resources are still the instance's: it is not held up
+  if (due != NULL)
+    due->run(due, i->permit == NULL && i->begun_count == 0 && scheduler_pending(i->scheduler) == 0);
+}
+
 static void execute_at_once(instance *i, size_t count)
 {
-  uint32_t kept = collect_batch(i, 0, i->items, count);
+  follow_up_scope scope;
+  uint32_t kept = make_batch(i, 0, i->items, count);
   if (kept == 0)
     return;
+  const request *step = lone_step(i, 0, kept);
+  open_scope(&scope, step);
   uint64_t begin = clock_monotonic_ns();
   error *e = (error *)i->shared->backend->functions.model_instance_execute(
       i, (TRITONBACKEND_Request **)i->batch, kept);
-  record_duration(i->shared, clock_monotonic_ns() - begin);
+  record_duration(i, clock_monotonic_ns() - begin);
   if (e != NULL)
     fail_batch(i, 0, kept, e);
+  close_scope(i, &scope, step);
 }
 
+// What computes on a CPU has nothing to wait for between the parts.
 static bool in_two_parts(const instance *i)
 {
-  return i->shared->backend->functions.model_instance_execute_begin != NULL;
+  const backend *b = i->shared->backend;
+  return b->functions.model_instance_execute_begin != NULL &&
+         !(b->computes && i->kind == TRITONSERVER_INSTANCEGROUPKIND_CPU);
 }
 
 // Begins an execution behind those that have not ended.
@@ -80,10 +190,13 @@ static void begin(instance *i, queue_item *const *items, size_t count)
 {
   size_t at = (i->first_begun + i->begun_count) % MAX_INSTANCE_BEGUN;
   assert(i->begun_count < MAX_INSTANCE_BEGUN && (i->begun_count == 0 || count == 1));
-  uint32_t kept = collect_batch(i, at, items, count);
+  uint32_t kept = make_batch(i, at, items, count);
   if (kept == 0)
     return;
   bool pending = false;
+  follow_up_scope scope;
+  const request *step = i->begun_steps[at] = lone_step(i, at, kept);
+  open_scope(&scope, step);
   i->begun_ns[at] = clock_monotonic_ns();
   error *e = (error *)i->shared->backend->functions.model_instance_execute_begin(
       i, (TRITONBACKEND_Request **)&i->batch[at], kept, &pending);
@@ -92,11 +205,11 @@ static void begin(instance *i, queue_item *const *items, size_t count)
   else if (pending)
     i->begun_count++;
   else
-    record_duration(i->shared, clock_monotonic_ns() - i->begun_ns[at]);
+    record_duration(i, clock_monotonic_ns() - i->begun_ns[at]);
+  close_scope(i, &scope, step);
 }
 
-// Waits for the end of the first one. False: it has not come in time.
-static bool end(instance *i, int64_t timeout_us)
+static bool end_first(instance *i, int64_t timeout_us)
 {
   bool pending = true;
   assert(i->begun_count > 0);
@@ -106,10 +219,21 @@ static bool end(instance *i, int64_t timeout_us)
   uint64_t begun_ns = i->begun_ns[i->first_begun];
   uint64_t from_ns = begun_ns > i->ended_ns ? begun_ns : i->ended_ns;
   i->ended_ns = clock_monotonic_ns();
-  record_duration(i->shared, i->ended_ns - from_ns);
+  record_duration(i, i->ended_ns - from_ns);
   i->begun_count--;
   i->first_begun = i->begun_count == 0 ? 0 : (i->first_begun + 1) % MAX_INSTANCE_BEGUN;
   return true;
+}
+
+// Waits for the end of the first one. False: it has not come in time.
+static bool end(instance *i, int64_t timeout_us)
+{
+  follow_up_scope scope;
+  const request *step = i->begun_steps[i->first_begun];
+  open_scope(&scope, step);
+  bool ended = end_first(i, timeout_us);
+  close_scope(i, &scope, step);
+  return ended;
 }
 
 // Begins what waits, as far as the backend takes it before it has ended the execution under way.
@@ -117,10 +241,13 @@ static void begin_ahead(instance *i)
 {
   uint32_t (*max_executions)(instance *) =
       i->shared->backend->functions.model_instance_max_executions;
-  scheduler *s = i->shared->scheduler;
+  scheduler *s = i->scheduler;
+  if (i->permit != NULL)
+    return; // it has what one execution takes; the next one asks again
   while (max_executions != NULL && i->begun_count < MAX_INSTANCE_BEGUN &&
          scheduler_pending(s) > 0 && i->begun_count < max_executions(i)) {
-    queue_item *item = scheduler_take_ahead(s, i->shared->instance_count - 1);
+    size_t instances = atomic_load_explicit(&i->shared->instance_count, memory_order_relaxed);
+    queue_item *item = scheduler_take_ahead(s, instances - 1);
     if (item == NULL)
       return;
     begin(i, &item, 1);
@@ -129,6 +256,8 @@ static void begin_ahead(instance *i)
 
 void execute(instance *i, size_t count)
 {
+  if (i->shared->objective_ns != 0)
+    note_batch(i, count);
   if (!in_two_parts(i)) {
     execute_at_once(i, count);
     return;
@@ -139,6 +268,8 @@ void execute(instance *i, size_t count)
 
 bool execute_briefly(instance *i)
 {
+  if (i->shared->objective_ns != 0)
+    note_batch(i, 1);
   if (!in_two_parts(i)) {
     execute_at_once(i, 1);
     return true;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One batch on one instance: what was cancelled is answered, the rest goes to the backend. Called
 // by the instance's thread, or by a thread that runs the idle instance in its place.
 #ifndef NEREID_CORE_EXECUTE_H

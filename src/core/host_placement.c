@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading and entering. Memory policies are set by system call: libnuma is not needed for that.
 #include "core/host_placement.h"
 

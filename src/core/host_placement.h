@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a host policy (--host-policy) makes of a thread: the cores that it runs on and the NUMA node
 // that it takes memory from. A thread that enters hands both on to the threads and processes that
 // it starts. Load threads and instances' threads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instances: made and initialised on a load thread. The first request that is queued brings them
 // their threads, which run until the scheduler stops.
 #include "core/instance.h"
@@ -6,6 +7,10 @@
 #include "base/state.h"
 #include "base/thread.h"
 #include "core/execute.h"
+#include "core/gpu_watch.h"
+#include "core/gpus.h"
+#include "core/model_gpus.h"
+#include "gpu/context.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -18,6 +23,10 @@
 #define LINGER_MIN_NS   UINT64_C(500000)  // executions that are shorter are over as soon
 #define LINGER_MAX_NS   UINT64_C(2000000) // clients that need longer are not waiting for us
 #define LINGER_MAX_SKIP 63                // executions without lingering, where nobody came
+// Where each sequence has its row: an execution costs as much with fewer requests, so that a pause
+// in which half of the clients come back has cost nothing.
+#define LINGER_ROWS_PART   2
+#define LINGER_ROWS_MAX_NS UINT64_C(20000000)
 
 #define MAX_REQUESTS 65536 // of one execution; a configuration may name any batch size
 
@@ -94,6 +103,15 @@ static bool is_running(const instance *i)
   return atomic_load_explicit(&i->stage, memory_order_relaxed) == INSTANCE_RUNNING;
 }
 
+// What it waits for to run, where there is a rate limiter. A passive instance never runs, and needs
+// nothing.
+static error *join_rate_limiter(instance *i)
+{
+  rate_limiter *l = i->shared->rate_limiter;
+  return l == NULL || i->group->passive ? NULL
+                                        : rate_limiter_join(l, i->group, i->device_id, &i->permit);
+}
+
 static error *make_instance(instance_shared *shared, const Inference__ModelInstanceGroup *group,
                             size_t index, size_t gpu, instance **result)
 {
@@ -101,12 +119,18 @@ static error *make_instance(instance_shared *shared, const Inference__ModelInsta
   if (i == NULL)
     return error_no_memory();
   *result = i;
+  memory_report_init(&i->memory);
   i->shared = shared;
   i->group = group;
+  i->index = index;
   i->kind = kind_of(group);
   i->device_id = device_of(group, gpu);
+  i->leader = i->next = i;
   RETURN_IF_ERROR(find_placement(shared->host_policies, group, gpu, i->host_policy, &i->placement));
-  return asprintf(&i->name, "%s_%zu", group->name, index) < 0 ? error_no_memory() : NULL;
+  size_t each = i->kind == TRITONSERVER_INSTANCEGROUPKIND_GPU ? group->n_gpus : 1;
+  if (asprintf(&i->name, "%s_%zu", group->name, index / each) < 0) // the same one on each GPU
+    return error_no_memory();
+  return join_rate_limiter(i);
 }
 
 // Threads and processes that the backend starts for the instance are to be in the instance's place.
@@ -123,22 +147,46 @@ static error *initialize_in_place(instance *i)
   return e;
 }
 
+// The device has its context and its pools before the backend comes to it; not in this process
+// where the backend runs in another one.
+static error *use_gpu(instance *i)
+{
+  gpus *g = i->shared->gpus;
+  if (i->kind != TRITONSERVER_INSTANCEGROUPKIND_GPU || g == NULL || i->shared->is_isolated)
+    return NULL;
+  RETURN_IF_ERROR(gpus_use(g, i->device_id));
+  i->uses_gpu = true;
+  return NULL;
+}
+
+// Of the GPU's memory: afterwards, as Triton does, since only then it is known.
+static error *check_limit(const instance *i)
+{
+  if (i->kind != TRITONSERVER_INSTANCEGROUPKIND_GPU || i->shared->gpus == NULL)
+    return NULL;
+  return gpus_check_limit(i->shared->gpus, i->device_id, i->name);
+}
+
 error *instance_new(instance_shared *shared, const Inference__ModelInstanceGroup *group,
                     size_t index, size_t gpu, instance **result)
 {
   const backend_functions *functions = &shared->backend->functions;
   *result = NULL;
   error *e = make_instance(shared, group, index, gpu, result);
+  if (e == NULL)
+    e = use_gpu(*result);
   if (e == NULL && functions->model_instance_initialize != NULL)
     e = initialize_in_place(*result);
+  if (e == NULL) {
+    set_stage(*result, INSTANCE_INITIALIZED);
+    e = check_limit(*result);
+  }
   if (e != NULL) {
     if (*result != NULL)
       instance_free(*result);
     *result = NULL;
-    return e;
   }
-  set_stage(*result, INSTANCE_INITIALIZED);
-  return NULL;
+  return e;
 }
 
 // Threads of others may run an instance that uses nothing but CPUs, and any of them.
@@ -156,6 +204,14 @@ static uint64_t count_rows(const instance *i, size_t count)
   return rows;
 }
 
+static uint64_t pause_after(const instance *i, uint64_t typical_ns)
+{
+  bool has_rows = i->row_controls != NULL;
+  uint64_t pause = typical_ns / (has_rows ? LINGER_ROWS_PART : LINGER_PART);
+  uint64_t longest = has_rows ? LINGER_ROWS_MAX_NS : LINGER_MAX_NS;
+  return pause < longest ? pause : longest;
+}
+
 // Clients that wait for their answers before they ask again would meet in ever the same parts of a
 // batch: while some are executed the others wait, and the other way round. A pause that is short
 // against the execution lets them come together. Where they do not come, it is made ever more
@@ -164,18 +220,81 @@ static void linger_for_batch(instance *i, uint64_t rows)
 {
   batch_linger *l = &i->linger;
   uint64_t typical = atomic_load_explicit(&i->shared->typical_ns, memory_order_relaxed);
-  uint64_t pause = typical / LINGER_PART < LINGER_MAX_NS ? typical / LINGER_PART : LINGER_MAX_NS;
+  uint64_t pause = pause_after(i, typical);
   if (typical < LINGER_MIN_NS)
     return;
   if (l->skip > 0) {
     l->skip--;
     return;
   }
-  if (scheduler_linger(i->shared->scheduler, rows, clock_monotonic_ns() + pause))
+  if (scheduler_linger(i->scheduler, rows, clock_monotonic_ns() + pause))
     l->idle_passes = 0;
   else if (l->idle_passes < LINGER_MAX_SKIP)
     l->idle_passes = 2 * l->idle_passes + 1;
   l->skip = l->idle_passes;
+}
+
+// ---- with a rate limiter ----
+
+bool instance_may_run(void *i)
+{
+  return rate_limiter_try(((instance *)i)->permit);
+}
+
+void instance_end_wait(void *unused, instance *i)
+{
+  (void)unused;
+  if (i->permit != NULL)
+    rate_limiter_end(i->permit);
+}
+
+// Whether instances of its model may need other things than this one.
+static bool has_others(const instance *i)
+{
+  return i->group->n_gpus > 1 ||
+         atomic_load_explicit(&i->shared->group_count, memory_order_relaxed) > 1;
+}
+
+// As scheduler_take; the resources are the instance's then.
+static size_t take_permitted(instance *i, batch_close_reason *reason)
+{
+  for (;;) {
+    if (!i->asked) {
+      size_t found = scheduler_await(i->scheduler, claimable(i), &i->leaving, true);
+      if (found != 1)
+        return found;
+      i->granted = rate_limiter_ask(i->permit);
+    }
+    bool offered = !i->granted && has_others(i); // they may take the work while it waits
+    if (offered)
+      scheduler_offer(i->scheduler);
+    i->asked = false;
+    bool permitted = rate_limiter_wait(i->permit);
+    size_t count = scheduler_take_awaited(i->scheduler, offered, &i->leaving, i->items,
+                                          permitted ? i->batch_capacity : 0, reason);
+    if (count > 0)
+      return count;
+    if (permitted)
+      rate_limiter_release(i->permit, false);
+  }
+}
+
+// After an execution. Where the thread goes on with another instance, that one asks.
+static void end_permit(instance *i)
+{
+  i->asked = i->next == i && scheduler_await(i->scheduler, NULL, &i->leaving, false) == 1;
+  if (i->asked)
+    i->granted = rate_limiter_release_and_ask(i->permit);
+  else
+    rate_limiter_release(i->permit, true);
+}
+
+static size_t take_batch(instance *i, batch_close_reason *reason)
+{
+  if (i->permit != NULL)
+    return take_permitted(i, reason);
+  return scheduler_take(i->scheduler, claimable(i), &i->leaving, i->items, i->batch_capacity,
+                        reason);
 }
 
 static void *run_instance(void *argument)
@@ -186,61 +305,110 @@ static void *run_instance(void *argument)
   AUTO_ERROR error *misplaced = host_placement_enter(&i->placement, NULL);
   if (misplaced != NULL)
     log_error("instance '%s': %s", i->name, error_message(misplaced));
-  while ((count = scheduler_take(i->shared->scheduler, claimable(i), i->items, i->batch_capacity,
-                                 &reason)) > 0) {
+  AUTO_ERROR error *without = i->uses_gpu ? gpu_context_enter(i->device_id) : NULL;
+  if (without != NULL)
+    log_error("instance '%s': %s", i->name, error_message(without));
+  for (; (count = take_batch(i, &reason)) > 0; i = i->next) {
     if (count == SCHEDULER_HANDED_OFF) {
       execute_rest(i);
+      if (i->permit != NULL)
+        end_permit(i);
       continue;
     }
     uint64_t rows = count_rows(i, count); // they may be gone afterwards
     execute(i, count);
-    linger_for_batch(i, rows);
+    if (i->permit != NULL)
+      end_permit(i);
+    if (!i->asked)
+      linger_for_batch(i, rows);
   }
   return NULL;
 }
 
+// May be free already.
 static void free_batch(instance *i)
 {
   statistics_fini(&i->counters);
   free(i->batch);
   free(i->executing);
   free(i->items);
+  free(i->arrived_ns);
+  i->counters = (statistics){0};
+  i->batch = NULL;
+  i->executing = NULL;
+  i->items = NULL;
+  i->arrived_ns = NULL;
 }
 
-// What an instance needs to execute; an idle one goes without.
-static error *make_batch(instance *i)
+static error *make_batch(instance *i, size_t capacity)
 {
-  uint32_t rows = i->shared->max_batch_size;
-  i->batch_capacity = rows < MAX_INSTANCE_BEGUN ? MAX_INSTANCE_BEGUN
-                      : rows < MAX_REQUESTS     ? rows
-                                                : MAX_REQUESTS;
+  i->batch_capacity = capacity < MAX_INSTANCE_BEGUN ? MAX_INSTANCE_BEGUN : capacity;
   i->batch = calloc(i->batch_capacity, sizeof(*i->batch));
   i->executing = calloc(i->batch_capacity, sizeof(*i->executing));
   i->items = calloc(i->batch_capacity, sizeof(*i->items));
-  if (i->batch == NULL || i->executing == NULL || i->items == NULL)
+  bool fits = i->batch != NULL && i->executing != NULL && i->items != NULL;
+  if (i->shared->objective_ns != 0) {
+    i->arrived_ns = calloc(i->batch_capacity, sizeof(*i->arrived_ns));
+    fits = fits && i->arrived_ns != NULL;
+  }
+  if (!fits)
     return error_no_memory();
-  return statistics_init(&i->counters, rows);
+  return statistics_init(&i->counters, i->shared->max_batch_size);
 }
 
-error *instance_start(instance *i)
+error *instance_make_room(instance *i, size_t count)
 {
-  if (i->group->passive || is_running(i))
-    return NULL;
-  error *e = make_batch(i);
-  if (e == NULL)
-    e = thread_start(&i->thread, i->name, run_instance, i);
+  assert(!is_running(i));
+  error *e = make_batch(i, count);
   if (e != NULL)
     free_batch(i);
-  else
-    set_stage(i, INSTANCE_RUNNING);
   return e;
+}
+
+void instance_free_room(instance *i)
+{
+  assert(!is_running(i) && i->begun_count == 0);
+  free_batch(i);
+}
+
+void instance_follow(instance *i, instance *mate)
+{
+  assert(!is_running(i) && !is_running(mate) && i->leader == i && mate->next == mate->leader);
+  i->leader = mate->leader;
+  i->next = mate->next;
+  mate->next = i;
+}
+
+// An idle instance goes without room.
+error *instance_start(instance *i)
+{
+  char fault[GPU_FAULT_BYTES];
+  uint32_t rows = i->shared->max_batch_size;
+  if (i->group->passive || is_running(i) || instance_has_gpu_fault(i, fault, sizeof(fault)))
+    return NULL;
+  error *e = make_batch(i, rows < MAX_REQUESTS ? rows : MAX_REQUESTS);
+  if (e == NULL && i->leader == i)
+    e = thread_start(&i->thread, i->name, run_instance, i);
+  if (e == NULL)
+    set_stage(i, INSTANCE_RUNNING);
+  else
+    free_batch(i);
+  return e;
+}
+
+void instance_dismiss(instance *i)
+{
+  if (is_running(i)) {
+    scheduler_dismiss(i->scheduler, &i->leaving);
+    instance_end_wait(NULL, i);
+  }
 }
 
 void instance_join(instance *i)
 {
   if (is_running(i)) {
-    pthread_join(i->thread, NULL);
-    free_batch(i);
+    if (i->leader == i)
+      pthread_join(i->thread, NULL);
     set_stage(i, INSTANCE_INITIALIZED);
   }
 }
@@ -254,6 +422,13 @@ void instance_free(instance *i)
     if (e != NULL)
       log_error("failed to finalize instance '%s': %s", i->name, error_message(e));
   }
+  if (i->uses_gpu)
+    gpus_leave(i->shared->gpus, i->device_id);
+  if (i->looked_after_by != NULL)
+    gpu_watch_end_apart(i->looked_after_by, i->device_id);
+  rate_limiter_leave(i->permit);
+  free_batch(i);
+  memory_report_fini(&i->memory);
   message_free(i->host_policy_message);
   free(i->name);
   free(i);
@@ -284,6 +459,10 @@ error *instance_host_policy(instance *i, message **policy)
 
 statistics *instance_counters(instance *i, bool *single_writer)
 {
-  *single_writer = is_running(i) && pthread_equal(i->thread, pthread_self());
+  if (i->on_gpu != NULL) {
+    *single_writer = false;
+    return &i->on_gpu->counters;
+  }
+  *single_writer = is_running(i) && pthread_equal(i->leader->thread, pthread_self());
   return *single_writer ? &i->counters : &i->shared->target->shared_statistics;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One execution instance of a model version (TRITONBACKEND_ModelInstance): from its start on a
 // thread that pulls batches from the model's scheduler and calls the backend, and the counters that
 // only this thread writes.
@@ -8,15 +9,20 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "core/host_placement.h"
+#include "core/memory_report.h"
+#include "core/rate_limiter.h"
 #include "core/server_options.h"
 #include "request/message.h"
 #include "request/request.h"
+#include "request/response_statistics.h"
 #include "request/statistics.h"
 
 #include <pthread.h>
 #include <stdbool.h>
 
+struct gpus; // core/gpus.h
 typedef struct TRITONBACKEND_Model model;
+typedef struct TRITONBACKEND_ModelInstance instance;
 
 // What a model is taken to need until it is known.
 #define INSTANCE_SLOW_NS UINT64_C(1000000)
@@ -26,17 +32,33 @@ typedef struct TRITONBACKEND_Model model;
 
 #define HOST_POLICY_BYTES 1024 // of a policy's name, with its end
 
+// Who is told what backends report of executions, in place of the counters: the server that this
+// process serves one model for (src/host).
+typedef struct instance_reports {
+  void (*request)(instance *i, request *r, bool success, const uint64_t moments[4]);
+  void (*batch)(instance *i, uint64_t rows, const uint64_t moments[4]);
+  void (*response)(response_factory *f, response_outcome outcome, const response_times *times);
+} instance_reports;
+
 // What the instances of a model share: a part of the model, which fills it in before it makes them.
 typedef struct instance_shared {
   model *model; // for backends that ask
   request_target *target;
   backend *backend; // the registry's
   scheduler *scheduler;
-  ordering *ordering; // NULL unless preserve_ordering
+  ordering *ordering;          // NULL unless preserve_ordering
+  struct sequences *sequences; // NULL unless the model has sequences: core/sequences.h
   const setting_list *host_policies;
-  uint32_t max_batch_size; // 0: the model does not batch
-  size_t instance_count;
-  _Atomic uint64_t typical_ns; // how long executions take of late
+  struct gpus *gpus;               // NULL: none is used here
+  bool is_isolated;                // another process has what the instances are
+  rate_limiter *rate_limiter;      // NULL: off
+  const instance_reports *reports; // NULL: the counters are told
+  uint64_t objective_ns;           // of latency; 0: none
+  uint32_t max_batch_size;         // 0: the model does not batch
+  _Atomic size_t instance_count;   // that get requests: not the passive ones
+  _Atomic size_t group_count;      // that these are of
+  _Atomic bool wants_pinned;       // some of them copy inputs of the host to a GPU
+  _Atomic uint64_t typical_ns;     // how long executions take of late
 } instance_shared;
 
 // How an instance lingers between batches, for its thread only.
@@ -51,31 +73,50 @@ typedef enum instance_stage {
   INSTANCE_RUNNING,     // so is the thread: join it
 } instance_stage;
 
-typedef struct TRITONBACKEND_ModelInstance {
+struct TRITONBACKEND_ModelInstance {
   instance_shared *shared;
+  scheduler *scheduler; // what it pulls from: the model's, or with sequences its own
+  ordering *ordering;   // likewise
+  const struct sequence_controls *row_controls; // NULL unless rows of its batches are sequences'
   char *name;
   TRITONSERVER_InstanceGroupKind kind;
   int32_t device_id;
-  char host_policy[HOST_POLICY_BYTES];        // name of the policy, of the group or by kind
-  host_placement placement;                   // what the policy says of its threads
-  const Inference__ModelInstanceGroup *group; // borrowed from the model's configuration
-  message *host_policy_message;               // made when the backend asks
-  void *state;                                // the backend's own
-  _Atomic instance_stage stage;               // its threads ask whether it runs
-  pthread_t thread;
+  bool uses_gpu;                       // it is one of the device's users
+  struct gpu_watch *looked_after_by;   // with its own process on a GPU: core/gpu_watch.h; else NULL
+  char host_policy[HOST_POLICY_BYTES]; // name of the policy, of the group or by kind
+  host_placement placement;            // what the policy says of its threads
+  const Inference__ModelInstanceGroup *group; // borrowed from the model's configuration; its name
+                                              // and count are not this thread's to read
+  size_t index;                 // in the group, where each `count` has one for each GPU
+  bool leaving;                 // guarded by the scheduler: see scheduler_dismiss
+  message *host_policy_message; // made when the backend asks
+  void *state;                  // the backend's own
+  _Atomic instance_stage stage; // its threads ask whether it runs
+  pthread_t thread;             // of the leader
+  // Of a backend that blocks devices (TRITONBACKEND_EXECUTION_DEVICE_BLOCKING): those of the model
+  // on one device share the thread of the first, which executes on them in turn.
+  instance *leader, *next;       // both are the instance itself where it is alone
+  struct gpu_counters *on_gpu;   // what it counts in, where it is on one: core/model_gpus.h
   statistics counters;           // this and the batch from its start on
   request **batch;               // what the backend gets and may write to; room for batch_capacity
   _Atomic(request *) *executing; // those of the batch that the backend has not released
   queue_item **items;            // the same batch as the scheduler gives it
   size_t batch_capacity;
+  uint64_t
+      *arrived_ns; // when those of the batch came, of a model with a latency objective; else NULL
+  executed_batch on_time; // of that batch
   // Executions in two parts that have not ended, in their order: a ring in `batch` and `executing`.
   // There is more than one only where each has one request.
   size_t first_begun;
   size_t begun_count;
   uint64_t begun_ns[MAX_INSTANCE_BEGUN];
-  uint64_t ended_ns; // when the last one ended
+  const request *begun_steps[MAX_INSTANCE_BEGUN]; // of ensembles, executed alone; maybe gone
+  uint64_t ended_ns;                              // when the last one ended
   batch_linger linger;
-} instance;
+  rate_permit *permit;  // NULL: it runs when it has work
+  bool asked, granted;  // for its thread: it has asked for the next execution, and need not wait
+  memory_report memory; // what the backend says that it takes
+};
 
 // Where the policies of all instances of a model want its threads, when they all want the same;
 // else anywhere. INVALID_ARG for a setting that cannot be read.
@@ -85,11 +126,37 @@ error *instance_common_placement(const setting_list *host_policies,
 // Makes the instance number `index` of a group and calls the backend's ModelInstanceInitialize.
 error *instance_new(instance_shared *shared, const Inference__ModelInstanceGroup *group,
                     size_t index, size_t gpu, instance **result);
+// What an instance that is not running needs so that the calling thread executes up to `count`
+// requests on it. Errors: UNAVAILABLE.
+error *instance_make_room(instance *i, size_t count);
+void instance_free_room(instance *i);
+// Before they start: `i`, which is alone, comes behind `mate`, the last of those on its device.
+void instance_follow(instance *i, instance *mate);
 // Under the model's start_lock; does nothing when it was done before. A passive instance has no
-// thread. Errors: UNAVAILABLE.
+// thread, nor has one whose GPU is at fault. Those that follow another one are started before it.
+// Errors: UNAVAILABLE.
 error *instance_start(instance *i);
+// What a scheduler asks before it lets a thread claim an idle instance, where there is a rate
+// limiter: whether the instance has what it needs, which is given back when the execution is over.
+bool instance_may_run(void *instance);
+// For the thread that has executed in the place of an idle instance.
+static inline void instance_give_back(instance *i)
+{
+  if (i->permit != NULL)
+    rate_limiter_release(i->permit, true);
+}
+// The instance no longer waits for resources: its queue was emptied for good.
+void instance_end_wait(void *unused, instance *i);
+// Has a running instance end its batch and take no other.
+void instance_dismiss(instance *i);
+// Waits for the thread, if there is one: the scheduler has stopped or the instance was dismissed.
 void instance_join(instance *i);
 void instance_free(instance *i); // not running
+
+// Whether its GPU is at fault, which `text` then says: for one in another process only a GPU that
+// is lost, since contexts are each process's own. Any thread.
+bool instance_has_gpu_fault(const instance *i, char *text, size_t size);
+error *instance_gpu_refusal(const instance *i); // UNAVAILABLE, where it is; else NULL
 
 // NULL when the backend says that the instance works, or has no such question.
 error *instance_ready(instance *i);
@@ -97,8 +164,8 @@ error *instance_ready(instance *i);
 // {"<policy>": {"<key>": "<value>", …}}, made once; the instance keeps it.
 error *instance_host_policy(instance *i, struct TRITONSERVER_Message **policy);
 
-// The counters that the calling thread may write to without atomics, or the model's shared ones
-// (*single_writer is false).
+// The counters that the calling thread may write to without atomics, or shared ones (*single_writer
+// is false): the model's, or those of the GPU that it is on.
 statistics *instance_counters(instance *i, bool *single_writer);
 
 #endif

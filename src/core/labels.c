@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One file for each output that has one.
 #include "core/labels.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of classes, read from the files that a model's configuration names (label_filename), for
 // the classification extension. Called on load threads.
 #ifndef NEREID_CORE_LABELS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reaper, its helpers and its list.
 #include "core/live_models.h"
 
@@ -31,10 +32,11 @@ static void destroy(load_task *reap_task)
 {
   model *m = container_of(reap_task, model, reap_task);
   live_models *live = m->live;
-  char *name AUTO_FREE = strdup(m->name);
+  char *name AUTO_FREE = strdup(m->id);
   int64_t version = m->target.version;
+  bool was_loaded = atomic_load_explicit(&m->load_ns, memory_order_relaxed) > 0;
   model_destroy(m);
-  live->on_gone(live->context, name != NULL ? name : "", version, m);
+  live->on_gone(live->context, name != NULL ? name : "", version, m, was_loaded);
   LOCK_SCOPE(&live->lock);
   assert(live->count > 0);
   live->count--;
@@ -90,11 +92,10 @@ bool live_models_fini(live_models *live)
   return true;
 }
 
-void live_models_add(live_models *live, model *m, double load_seconds)
+void live_models_add(live_models *live, model *m)
 {
   LOCK_SCOPE(&live->lock);
   m->live = live;
-  m->load_seconds = load_seconds;
   list_prepend(&live->models, &m->live_node);
   live->count++;
 }

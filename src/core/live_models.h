@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every model version that exists in a server, from its loading to its destruction, and the threads
 // that destroy those that nobody refers to any more (the reaper and its helpers), since
 // destroying joins threads and calls backends.
@@ -14,8 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Called on one of these threads when a model is gone. `identity` may only be compared.
-typedef void model_gone(void *context, const char *name, int64_t version, const model *identity);
+// Called on one of these threads when a model is gone. `identity` may only be compared;
+// `was_loaded` is false for one whose load did not end well.
+typedef void model_gone(void *context, const char *name, int64_t version, const model *identity,
+                        bool was_loaded);
 
 typedef struct live_models {
   pthread_mutex_t lock; // guards everything below
@@ -35,7 +38,7 @@ error *live_models_init(live_models *live, model_gone *on_gone, void *context);
 // Ends the threads. False when models are left, which then stay for ever.
 bool live_models_fini(live_models *live);
 
-void live_models_add(live_models *live, model *m, double load_seconds);
+void live_models_add(live_models *live, model *m);
 void live_models_queue_destroy(live_models *live, model *m); // model_environment.unreferenced
 
 // Calls `visit` for each model with the lock held: it must not block nor drop references.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads come with the work and leave when there is none.
 #include "core/load_pool.h"
 

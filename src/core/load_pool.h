@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that load models, or destroy them: as many as are needed, at most a limit, none while
 // there is nothing to do. Any thread may add work.
 #ifndef NEREID_CORE_LOAD_POOL_H

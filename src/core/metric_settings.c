@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the settings of the metrics. Runs on the thread that makes the server.
 #include "core/metric_settings.h"
 

@@ -1,15 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading and ending of a model version. Loading runs on a load thread, ending on the server's
 // reaper.
 #include "core/model.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "core/backend_search.h"
+#include "core/batch_strategy.h"
+#include "core/ensemble_record.h"
+#include "core/gpus.h"
 #include "core/labels.h"
+#include "core/load_memory.h"
+#include "core/model_cache.h"
+#include "core/model_gpus.h"
+#include "core/model_instances.h"
 #include "core/model_measures.h"
-#include "core/refuse.h"
+#include "core/model_queue.h"
 #include "core/server_options.h"
+#include "core/state_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +29,7 @@ static void set_stage(model *m, model_stage to)
   static const unsigned allowed[] = {
       [MODEL_MADE] = STATE_BIT(MODEL_COMPLETING) | STATE_BIT(MODEL_INITIALIZED),
       [MODEL_COMPLETING] = STATE_BIT(MODEL_MADE) | STATE_BIT(MODEL_INITIALIZED),
-      [MODEL_INITIALIZED] = STATE_BIT(MODEL_STARTED),
-      [MODEL_STARTED] = STATE_BIT(MODEL_STARTED), // two callers wanted it
+      [MODEL_INITIALIZED] = 0,
   };
   state_assert(allowed, atomic_load_explicit(&m->stage, memory_order_relaxed), to);
   atomic_store_explicit(&m->stage, to, memory_order_release);
@@ -44,11 +53,14 @@ static error *make_model(const model_environment *environment, model_source *sou
   source->config_owned = NULL;
   m->upload = upload_ref(source->upload);
   m->links = source->links;
-  m->name = strdup(source->name);
+  m->id = strdup(source->id);
+  m->agents = agent_chain_ref(source->agents);
   m->repository = strdup(source->repository);
+  m->folder = strdup(source->folder);
   m->dir = strdup(source->dir);
-  if (m->name == NULL || m->repository == NULL || m->dir == NULL)
+  if (m->id == NULL || m->repository == NULL || m->folder == NULL || m->dir == NULL)
     return error_no_memory();
+  m->name = m->id + strlen(m->id) - strlen(source->name);
   m->target.name = m->name;
   m->target.version = source->version;
   m->target.unreferenced = target_unreferenced;
@@ -56,9 +68,15 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->shared.model = m;
   m->shared.target = &m->target;
   m->shared.host_policies = &environment->options->host_policies;
+  m->shared.gpus = environment->gpus;
+  m->shared.rate_limiter = environment->rate_limiter;
   atomic_init(&m->shared.typical_ns, INSTANCE_SLOW_NS);
+  atomic_init(&m->used_ns, clock_monotonic_ns());
   pthread_mutex_init(&m->start_lock, NULL);
+  pthread_mutex_init(&m->instance_lock, NULL);
+  pthread_cond_init(&m->instances_left, NULL);
   response_statistics_init(&m->target.response_statistics);
+  memory_report_init(&m->memory);
   return NULL;
 }
 
@@ -77,43 +95,48 @@ static error *initialize_in_place(model *m)
   return e;
 }
 
-static error *open_dir(const model *m, file_root *dir)
-{
-  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
-  RETURN_IF_ERROR(files_open_root(m->repository, m->links, &root));
-  return files_open_dir(&root, m->name, dir);
-}
-
-error *model_open(const model *m, const char *path, bool is_dir, int *descriptor)
-{
-  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
-  RETURN_IF_ERROR(open_dir(m, &dir));
-  return files_open(&dir, path, is_dir ? FILE_FOLDER : FILE_REGULAR, descriptor);
-}
-
 static error *read_labels(model *m)
 {
   AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
   if (!labels_are_named(m->config))
     return NULL;
-  RETURN_IF_ERROR(open_dir(m, &dir));
+  RETURN_IF_ERROR(model_open_dir(m, &dir));
   return labels_read(m->config, &dir, &m->target.signature);
+}
+
+// The GPUs that groups may name. In a process that serves one model for another the server has
+// looked at them: it may use those that they name.
+static config_gpus usable_gpus(const model *m, int32_t ids[MAX_GPUS])
+{
+  config_gpus gpus = gpus_supported(m->environment.gpus);
+  if (m->environment.gpus != NULL)
+    return gpus;
+  gpus.ids = ids;
+  for (size_t g = 0; g < m->config->n_instance_group; g++) {
+    const Inference__ModelInstanceGroup *group = m->config->instance_group[g];
+    for (size_t i = 0; i < group->n_gpus && gpus.count < MAX_GPUS; i++)
+      if (!config_has_gpu(gpus, group->gpus[i]))
+        ids[gpus.count++] = group->gpus[i];
+  }
+  return gpus;
 }
 
 // Lets the backend look at the model and complete its configuration, then makes the configuration
 // final.
-static error *initialize_model(model *m)
+static error *initialize_model(model *m, const source_map *places)
 {
-  const config_gpus no_gpus = {NULL, 0};
+  int32_t ids[MAX_GPUS];
+  config_gpus gpus = usable_gpus(m, ids);
   const backend_attribute *prefers = &m->shared.backend->attribute;
+  gpus.avoided = prefers->avoids_gpus;
   RETURN_IF_ERROR(
-      config_normalize_instance_groups(m->config, prefers->groups, prefers->group_count, no_gpus));
-  RETURN_IF_ERROR(config_validate_instance_groups(m->config, no_gpus));
+      config_normalize_instance_groups(m->config, prefers->groups, prefers->group_count, gpus));
+  RETURN_IF_ERROR(config_validate_instance_groups(m->config, gpus, places));
   if (m->shared.backend->functions.model_initialize != NULL)
     RETURN_IF_ERROR(initialize_in_place(m));
   else
     set_stage(m, MODEL_INITIALIZED);
-  RETURN_IF_ERROR(config_validate(m->config, no_gpus));
+  RETURN_IF_ERROR(config_validate(m->config, gpus, places));
   m->shared.max_batch_size = (uint32_t)m->config->max_batch_size;
   return NULL;
 }
@@ -133,113 +156,59 @@ static error *read_strict_outputs(model *m)
   return NULL;
 }
 
-static queue_policy queue_policy_of(const Inference__ModelQueuePolicy *policy)
+// The namespace is what the name has before "::".
+static error *make_measures(model *m)
 {
-  if (policy == NULL)
-    return (queue_policy){0};
-  return (queue_policy){
-      .action = policy->timeout_action == INFERENCE__MODEL_QUEUE_POLICY__TIMEOUT_ACTION__DELAY
-                    ? TIMEOUT_DELAY
-                    : TIMEOUT_REJECT,
-      .default_timeout_us = policy->default_timeout_microseconds,
-      .allow_timeout_override = policy->allow_timeout_override,
-      .max_queue_size = policy->max_queue_size,
-  };
-}
-
-// The priority levels that have a policy of their own. NULL when memory is short.
-static level_policy *level_policies_of(const Inference__ModelDynamicBatching *batching)
-{
-  level_policy *policies = calloc(batching->n_priority_queue_policy + 1, sizeof(*policies));
-  for (size_t i = 0; policies != NULL && i < batching->n_priority_queue_policy; i++) {
-    policies[i].level = batching->priority_queue_policy[i]->key;
-    policies[i].policy = queue_policy_of(batching->priority_queue_policy[i]->value);
-  }
-  return policies;
-}
-
-static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatching *batching)
-{
-  size_t count = batching->n_preferred_batch_size;
-  uint32_t *preferred = calloc(count + 1, sizeof(*preferred));
-  level_policy *levels = level_policies_of(batching);
-  error *e = preferred == NULL || levels == NULL ? error_no_memory() : NULL;
-  if (e == NULL && batching->preserve_ordering)
-    e = ordering_new(response_send_ordered, m, &m->shared.ordering);
-  for (size_t i = 0; e == NULL && i < count; i++)
-    preferred[i] = (uint32_t)batching->preferred_batch_size[i];
-  if (e == NULL) {
-    scheduler_config config = {
-        .dynamic_batching = true,
-        .max_batch_size = m->shared.max_batch_size,
-        .preferred_batch_sizes = preferred,
-        .preferred_batch_size_count = count,
-        .max_queue_delay_us = batching->max_queue_delay_microseconds,
-        .queue =
-            {
-                .priority_levels = batching->priority_levels,
-                .default_priority_level = batching->default_priority_level,
-                .default_policy = queue_policy_of(batching->default_queue_policy),
-                .level_policies = levels,
-                .level_policy_count = batching->n_priority_queue_policy,
-            },
-        .ordering = m->shared.ordering,
-    };
-    e = scheduler_new(&config, clock_system(), m->environment.timekeeper, refuse_item, NULL,
-                      &m->shared.scheduler);
-  }
-  free(preferred);
-  free(levels);
-  return e;
-}
-
-static error *make_scheduler(model *m)
-{
-  if (m->config->scheduling_choice_case ==
-      INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING)
-    return make_dynamic_scheduler(m, m->config->dynamic_batching);
-  scheduler_config config = {.max_batch_size = m->shared.max_batch_size};
-  return scheduler_new(&config, clock_system(), m->environment.timekeeper, refuse_item, NULL,
-                       &m->shared.scheduler);
-}
-
-static error *make_instances(model *m)
-{
-  m->instances = calloc(config_instances(m->config), sizeof(*m->instances));
-  if (m->instances == NULL)
+  char *namespace AUTO_FREE = NULL;
+  if (m->name != m->id &&
+      (namespace = strndup(m->id, (size_t)(m->name - m->id) - strlen("::"))) == NULL)
     return error_no_memory();
-  for (size_t g = 0; g < m->config->n_instance_group; g++) {
-    const Inference__ModelInstanceGroup *group = m->config->instance_group[g];
-    size_t count = config_group_instances(group);
-    for (size_t i = 0; i < count; i++) {
-      size_t gpu = group->n_gpus > 0 ? i % group->n_gpus : 0;
-      RETURN_IF_ERROR(
-          instance_new(&m->shared, group, i, gpu, &m->instances[m->shared.instance_count]));
-      m->shared.instance_count++;
-    }
+  return model_measures_make(m->environment.metric_settings, m->config, &m->target, namespace,
+                             &m->metric_labels);
+}
+
+// Of all ensembles. It has no functions, since they have no instances.
+static backend *no_backend(void)
+{
+  static char name[] = "ensemble", nowhere[] = "";
+  static backend none = {.name = name, .library = nowhere, .dir = nowhere, .fills = true};
+  return &none;
+}
+
+static error *find_backend(const model_environment *environment, const model_source *source,
+                           backend **b, backend_choice *isolated)
+{
+  const backend_choice *given = source->backend;
+  if (config_is_ensemble(source->config_owned)) {
+    *b = no_backend();
+    return NULL;
   }
-  return NULL;
+  if (given == NULL)
+    return backend_search(environment, source, b, isolated);
+  const backend_location location = {
+      .name = given->name, .library = given->library, .dir = given->dir, .key = given->key};
+  return backend_registry_get(environment->backends, &location, given->settings, b);
 }
 
-error *model_start(model *m)
+// `isolated` is taken. `strategy` is a library, NULL: none.
+static error *load(const model_environment *environment, model_source *source, backend *b,
+                   backend_choice *isolated, const char *strategy, model **result)
 {
-  LOCK_SCOPE(&m->start_lock);
-  for (size_t i = 0; i < m->shared.instance_count; i++)
-    RETURN_IF_ERROR(instance_start(m->instances[i]));
-  set_stage(m, MODEL_STARTED);
-  return NULL;
-}
-
-error *model_load(const model_environment *environment, model_source *source, model **result)
-{
-  backend *b;
-  model *m = NULL;
-  RETURN_IF_ERROR(backend_search(environment, source, &b));
-  error *e = make_model(environment, source, &m);
+  error *e = make_model(environment, source, result);
+  model *m = *result;
+  if (m == NULL) {
+    backend_choice_fini(isolated);
+    return e;
+  }
+  m->isolated = *isolated;
+  m->shared.is_isolated = isolated->library != NULL;
   if (e == NULL) {
     m->shared.backend = b;
-    e = initialize_model(m);
+    m->target.leaves_gaps = !b->fills;
+    e = initialize_model(m, source->places);
   }
+  if (e == NULL && strategy != NULL)
+    e = batch_strategy_open(m, strategy);
   if (e == NULL)
     e = signature_init(&m->target.signature, m->config);
   if (e == NULL)
@@ -249,50 +218,86 @@ error *model_load(const model_environment *environment, model_source *source, mo
   if (e == NULL)
     e = statistics_init(&m->target.shared_statistics, m->shared.max_batch_size);
   if (e == NULL)
-    e = model_measures_make(environment->metric_settings, m->config, &m->target, &m->metric_labels);
+    e = make_measures(m);
   if (e == NULL)
-    e = make_scheduler(m);
+    e = model_cache_make(m);
   if (e == NULL)
-    e = make_instances(m);
+    e = state_rules_make(m, &m->states);
+  if (e == NULL)
+    e = model_queue_make(m);
+  if (e == NULL)
+    e = model_instances_make(m);
+  if (e == NULL && config_is_ensemble(m->config)) {
+    m->runner = environment->ensembles;
+    e = m->runner->make(m);
+  }
+  return e;
+}
+
+error *model_load(const model_environment *environment, model_source *source, model **result)
+{
+  backend *b;
+  model *m = NULL;
+  load_share share;
+  backend_choice isolated = {0};
+  AUTO_FREE char *strategy = NULL;
+  error *e = find_backend(environment, source, &b, &isolated);
+  if (e == NULL)
+    e = batch_strategy_find(environment, source, &strategy);
+  if (e != NULL) {
+    backend_choice_fini(&isolated);
+    return e;
+  }
+  load_memory_begin(load_memory_process(), &share, source->file_bytes);
+  e = load(environment, source, b, &isolated, strategy, &m);
+  uint64_t bytes = load_memory_end(load_memory_process(), &share);
   if (e != NULL) {
     if (m != NULL)
       model_destroy(m);
     return e;
   }
+  atomic_init(&m->loaded_bytes, bytes);
   *result = m;
   return NULL;
 }
 
 void model_destroy(model *m)
 {
-  if (m->shared.scheduler != NULL)
-    scheduler_stop(m->shared.scheduler);
+  load_memory_begin_free(load_memory_process());
+  model_queue_close(m);
   cancelled_requests_fini(&m->cancelled);
-  for (size_t i = 0; i < m->shared.instance_count; i++)
-    instance_join(m->instances[i]);
-  for (size_t i = 0; i < m->shared.instance_count; i++)
-    instance_free(m->instances[i]);
-  free(m->instances);
+  batch_strategy_close(m); // nothing is queued
+  model_instances_free(m);
   if (m->stage >= MODEL_INITIALIZED && m->shared.backend->functions.model_finalize != NULL) {
     AUTO_ERROR error *e = (error *)m->shared.backend->functions.model_finalize(m);
     if (e != NULL)
       log_error("failed to finalize model '%s': %s", m->name, error_message(e));
   }
-  if (m->shared.scheduler != NULL)
-    scheduler_free(m->shared.scheduler);
-  if (m->shared.ordering != NULL)
-    ordering_free(m->shared.ordering);
+  model_queue_free(m);
+  if (m->runner != NULL)
+    m->runner->free(m);
+  state_rules_free(m->states);
   signature_fini(&m->target.signature);
   statistics_fini(&m->target.shared_statistics);
   model_measures_free(&m->target, m->metric_labels);
+  model_gpus_free(m);
+  model_cache_free(m->cache);
   config_free(m->config);
   pthread_mutex_destroy(&m->start_lock);
+  pthread_mutex_destroy(&m->instance_lock);
+  pthread_cond_destroy(&m->instances_left);
   response_statistics_fini(&m->target.response_statistics);
+  agent_chain_unref(m->agents);
+  memory_report_fini(&m->memory);
   upload_unref(m->upload);
-  free(m->name);
+  free(m->id);
   free(m->repository);
+  free(m->folder);
   free(m->dir);
+  backend_choice_fini(&m->isolated);
+  uint64_t bytes = m->loaded_bytes;
   free(m);
+  load_memory_end_free(load_memory_process(), bytes);
 }
 
 model *model_ref(model *m)
@@ -306,6 +311,11 @@ void model_unref(model *m)
   request_target_unref(&m->target);
 }
 
+void model_touch(model *m)
+{
+  atomic_store_explicit(&m->used_ns, clock_monotonic_ns(), memory_order_relaxed);
+}
+
 error *model_complete_config(model *m, const Inference__ModelConfig *found)
 {
   if (m->stage != MODEL_COMPLETING)
@@ -313,45 +323,4 @@ error *model_complete_config(model *m, const Inference__ModelConfig *found)
         ERROR_INVALID_ARG,
         "model '%s': the configuration can only be changed while the model initializes", m->name);
   return config_apply_autocomplete(m->config, found);
-}
-
-void model_ask_health(const model *m)
-{
-  const backend_functions *functions = &m->shared.backend->functions;
-  for (size_t i = 0; i < m->shared.instance_count && functions->model_instance_ask_ready != NULL;
-       i++)
-    functions->model_instance_ask_ready(m->instances[i]);
-}
-
-// All are heard: the answer of one that was asked must not wait for the next question.
-bool model_is_healthy(model *m)
-{
-  bool healthy = true;
-  for (size_t i = 0; i < m->shared.instance_count; i++) {
-    AUTO_ERROR error *e = instance_ready(m->instances[i]);
-    if (e != NULL)
-      log_verbose(1, "instance '%s' is not ready: %s", m->instances[i]->name, error_message(e));
-    healthy = healthy && e == NULL;
-  }
-  return healthy;
-}
-
-bool model_has_fault(const model *m, char *text, size_t size)
-{
-  const backend_functions *functions = &m->shared.backend->functions;
-  if (functions->model_instance_fault == NULL)
-    return false;
-  for (size_t i = 0; i < m->shared.instance_count; i++)
-    if (functions->model_instance_fault(m->instances[i], text, size))
-      return true;
-  return false;
-}
-
-void model_statistics(const model *m, statistics *sum)
-{
-  statistics_add(sum, &m->target.shared_statistics);
-  if (!model_is_started(m))
-    return;
-  for (size_t i = 0; i < m->shared.instance_count; i++)
-    statistics_add(sum, &m->instances[i]->counters);
 }

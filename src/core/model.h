@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One loaded version of a model: a value with a lifetime. It is made aside, published by its owner
 // (the lifecycle), referenced by every request that it serves, and destroyed when the last
 // reference goes. It owns its configuration, signature, instances with their threads, its queue and
@@ -6,14 +7,18 @@
 #define NEREID_CORE_MODEL_H
 
 #include "base/files.h"
+#include "core/agent_chain.h"
 #include "core/cancelled.h"
 #include "core/instance.h"
+#include "core/isolation.h"
 #include "core/load_pool.h"
+#include "core/memory_report.h"
 #include "repository/upload.h"
 #include "schedule/timekeeper.h"
 
 typedef struct TRITONSERVER_Server server;
 typedef struct metric_settings metric_settings; // core/metric_settings.h
+struct gpus;                                    // core/gpus.h
 
 // What a model needs from the server around it; outlives every model.
 typedef struct model_environment {
@@ -21,7 +26,12 @@ typedef struct model_environment {
   const server_options *options;
   const metric_settings *metric_settings;
   backend_registry *backends;
+  struct gpus *gpus;           // NULL in a process that serves one model for another
+  struct gpu_watch *gpu_watch; // core/gpu_watch.h; NULL: there are no GPUs
   timekeeper *timekeeper;
+  struct response_cache *cache; // NULL: there is none
+  rate_limiter *rate_limiter;   // NULL: off
+  const struct model_runner *ensembles;
   // Called once, on any thread and with no lock held, when the last reference to `m` is gone. The
   // server must then call model_destroy(m) on a thread that may block (it joins the instances'
   // threads and calls the backend's Finalize functions).
@@ -30,40 +40,72 @@ typedef struct model_environment {
 
 // Where a model comes from. Everything is copied but config_owned.
 typedef struct model_source {
-  const char *name;
+  const char *id;   // with namespacing <namespace>::<name>, else the name
+  const char *name; // the end of that
   int64_t version;
   const char *repository; // path of the repository that holds the model, as the operator gave it
+  const char *folder;     // the model's directory below it, "." for itself
+  uint64_t file_bytes;    // of the version's files, 0: not known
   const char *dir; // path of the model's directory, what TRITONBACKEND_ModelRepository reports
   const file_policy *links; // which of it are followed; outlives the model
   struct upload *upload;    // keeps that directory as long as the model, NULL: nothing need keep it
+  agent_chain *agents;      // likewise; NULL: its configuration names none
+  const source_map *places; // of the configuration's fields in its file; or NULL
   Inference__ModelConfig
       *config_owned; // read and with defaults set, not yet auto-completed, normalised or validated
+  const backend_choice *backend; // NULL: it is searched for
 } model_source;
+
+// What takes a model's requests in place of instances.
+typedef struct model_runner {
+  error *(*make)(model *m); // the configuration and the signature are final
+  void (*free)(model *m);   // no request is left; `make` may have failed
+  // The request was prepared and is the core's. UNAVAILABLE: nothing has happened.
+  error *(*begin)(model *m, request *r);
+  void (*cancel)(request *r); // it was submitted, and may be over; calls no callback
+} model_runner;
 
 typedef enum model_stage {
   MODEL_MADE,
   MODEL_COMPLETING,  // ModelInitialize is running: the backend may change the configuration
   MODEL_INITIALIZED, // ModelInitialize succeeded: ModelFinalize is due
-  MODEL_STARTED,     // so did the threads: each instance has its own
 } model_stage;
 
 struct TRITONBACKEND_Model {
   request_target target; // first: requests know a model by it
   model_environment environment;
-  char *name;
-  char *repository;
+  char *id;         // what the server knows it by
+  const char *name; // the end of that, what clients and backends call it
+  char *repository, *folder;
   const file_policy *links; // which of its directory are followed
   upload *upload;           // its files, when they came with the load
+  agent_chain *agents;      // NULL: none
   char *dir;
+  backend_choice isolated;        // what its own process runs; none in this one
   Inference__ModelConfig *config; // owned; normalised once it is loaded
   _Atomic model_stage stage;
-  void *state;            // the backend's own
+  void *state;                      // the backend's own
+  struct custom_strategy *strategy; // core/batch_strategy.h; NULL: none
   instance_shared shared; // its instances' backend, scheduler and so on, owned but for the backend
+  struct model_cache *cache;  // of answers; NULL: each is computed
+  const model_runner *runner; // NULL: it has instances
+  struct ensemble *ensemble;  // core/ensemble.h; NULL: it is none
+  struct state_rules *states; // of its sequences (core/state_rules.h), or NULL
   cancelled_requests cancelled;
-  pthread_mutex_t start_lock; // held while threads start
-  instance **instances;
-  char *metric_labels; // rendered, without the braces; NULL where there are no metrics
-  double load_seconds; // how long loading took; the rest is live_models'
+  pthread_mutex_t start_lock;     // held while threads start
+  _Atomic bool started;           // every instance has its thread; set under start_lock
+  pthread_mutex_t instance_lock;  // guards what follows, and config's instance groups once it is
+                                  // loaded; taken after start_lock
+  struct instance_set *instances; // core/model_instances.h; NULL until they are made
+  pthread_cond_t instances_left;  // by a reader
+  struct gpu_counters **gpus;     // core/model_gpus.h
+  size_t gpu_count;
+  char *metric_labels;              // rendered, without the braces; NULL where there are no metrics
+  _Atomic uint64_t used_ns;         // when a request came last, where models are loaded on demand
+  _Atomic uint64_t loaded_bytes;    // what the load added to the heap of this process
+  _Atomic uint64_t next_measure_ns; // when the backend may be asked again what it takes
+  memory_report memory;             // what it says of the model as a whole
+  _Atomic uint64_t load_ns;         // how long loading took; 0 until it is over
   struct live_models *live;
   list_node live_node, destroy_node;
   load_task reap_task;
@@ -75,6 +117,9 @@ struct TRITONBACKEND_Model {
 // configuration says, with its code; everything made so far is released.
 error *model_load(const model_environment *environment, model_source *source, model **m);
 
+// Opens the model's directory; the caller closes *dir, also after an error.
+error *model_open_dir(const model *m, file_root *dir);
+
 // Opens the regular file or the directory `path` below the model's directory, as files_open does.
 error *model_open(const model *m, const char *path, bool is_dir, int *descriptor);
 
@@ -82,26 +127,11 @@ model *model_ref(model *m);
 void model_unref(model *m); // the last one leads to environment->unreferenced
 void model_destroy(model *m);
 
+// A request has come for it, of a server that loads on demand.
+void model_touch(model *m);
+
 // Takes what the backend found, while ModelInitialize runs; else INVALID_ARG.
 error *model_complete_config(model *m, const Inference__ModelConfig *found);
-// Gives the instances the threads that they lack. Errors: UNAVAILABLE; the next call tries again.
-error *model_start(model *m);
-
-static inline bool model_is_started(const model *m)
-{
-  return atomic_load_explicit(&m->stage, memory_order_acquire) == MODEL_STARTED;
-}
-
-// Has all instances asked whether they are ready, without waiting; model_is_healthy is to follow.
-void model_ask_health(const model *m);
-// True while every instance answers TRITONBACKEND_ModelInstanceReady positively (or has no such
-// function).
-bool model_is_healthy(model *m);
-// Whether an instance is known to be out of order, and which, without asking anybody.
-bool model_has_fault(const model *m, char *text, size_t size);
-
-// Adds the counters of all instances to `sum`, as statistics_add does.
-void model_statistics(const model *m, statistics *sum);
 static inline model *model_of_target(request_target *target)
 {
   return (model *)target;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labels, and the histogram and summaries of a model. Runs on load threads.
 #include "core/model_measures.h"
 
@@ -29,7 +30,7 @@ static char *label_of(const char *key)
 }
 
 typedef struct tag_labels {
-  metric_label *labels; // room for all tags and two more
+  metric_label *labels; // room for all tags and three more
   size_t count;
   buffer unfit; // keys that are left out, for the log
 } tag_labels;
@@ -65,28 +66,31 @@ static error *add_tags(tag_labels *tags, const Inference__ModelConfig *config)
   return e;
 }
 
-// model, version, and the tags of the configuration.
-static error *render(tag_labels *tags, const request_target *target, char **rendered)
+// model, namespace unless NULL, version, and the tags of the configuration.
+static error *render(tag_labels *tags, const request_target *target, const char *namespace,
+                     char **rendered)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   char version[32];
   size_t count = tags->count;
   snprintf(version, sizeof(version), "%" PRId64, target->version);
   tags->labels[count++] = (metric_label){"model", target->name};
+  if (namespace != NULL)
+    tags->labels[count++] = (metric_label){"namespace", namespace};
   tags->labels[count++] = (metric_label){"version", version};
   *rendered = metrics_render_labels(&text, tags->labels, count) ? buffer_take_text(&text) : NULL;
   return *rendered == NULL ? error_no_memory() : NULL;
 }
 
 static error *make_labels(const Inference__ModelConfig *config, const request_target *target,
-                          char **rendered)
+                          const char *namespace, char **rendered)
 {
-  tag_labels tags = {.labels = calloc(config->n_metric_tags + 2, sizeof(*tags.labels))};
+  tag_labels tags = {.labels = calloc(config->n_metric_tags + 3, sizeof(*tags.labels))};
   error *e = tags.labels == NULL ? error_no_memory() : NULL;
   if (e == NULL)
     e = add_tags(&tags, config);
   if (e == NULL)
-    e = render(&tags, target, rendered);
+    e = render(&tags, target, namespace, rendered);
   if (e == NULL && tags.unfit.size > 0)
     log_warning("model '%s' (version %" PRId64 "): its metrics leave out what of 'metric_tags' is "
                 "no label of Prometheus (letters, digits and '_', not '_' first): %.*s",
@@ -153,11 +157,11 @@ static error *make_first_response(const metric_settings *settings,
 // ---- all ----
 
 error *model_measures_make(const metric_settings *settings, const Inference__ModelConfig *config,
-                           request_target *target, char **labels)
+                           request_target *target, const char *namespace, char **labels)
 {
   if (!settings->enabled)
     return NULL;
-  RETURN_IF_ERROR(make_labels(config, target, labels));
+  RETURN_IF_ERROR(make_labels(config, target, namespace, labels));
   RETURN_IF_ERROR(make_first_response(settings, config, target));
   if (settings->summaries && (target->summaries = latency_summaries_new()) == NULL)
     return error_no_memory();

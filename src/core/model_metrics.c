@@ -1,13 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects by model version: during a reload two copies of one version count together. Runs on the
 // scraper's thread; the counters are read without a lock (request/statistics.h).
 #include "core/model_metrics.h"
 
+#include "backend/frameworks.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/string_map.h"
+#include "core/demand.h"
+#include "core/gpu_metrics.h"
 #include "core/model.h"
+#include "core/model_cache.h"
+#include "core/model_memory.h"
 #include "core/model_rows.h"
+#include "core/routing_metrics.h"
 #include "core/server_state.h"
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
@@ -20,6 +27,7 @@ struct model_metrics {
   const metric_settings *settings; // the server's
   metrics_collector *collector;
   process_metrics *process;
+  gpu_metrics *gpus;
 };
 
 static const slice no_labels = {0};
@@ -32,6 +40,7 @@ static uint64_t load(const _Atomic uint64_t *counter)
 // ---- counters and gauges: names and help are Triton's ----
 
 #define COUNTER_OFFSET(field) offsetof(statistics, field)
+#define COUNT(array)          (sizeof(array) / sizeof((array)[0]))
 
 // A number of the statistics.
 typedef struct counted_family {
@@ -70,20 +79,48 @@ static const counted_family duration_counters[] = {
      COUNTER_OFFSET(compute_output.ns)},
 };
 
+// Of models that use the response cache.
+static const counted_family cache_counters[] = {
+    {"nv_cache_num_hits_per_model", "Number of cache hits per model",
+     COUNTER_OFFSET(cache_hit.count)},
+    {"nv_cache_num_misses_per_model", "Number of cache misses per model",
+     COUNTER_OFFSET(cache_miss.count)},
+};
+
+static const counted_family cache_duration_counters[] = {
+    {"nv_cache_hit_duration_per_model", "Total cache hit duration per model, in microseconds",
+     COUNTER_OFFSET(cache_hit.ns)},
+    {"nv_cache_miss_duration_per_model",
+     "Total cache miss (insert+lookup) duration per model, in microseconds",
+     COUNTER_OFFSET(cache_miss.ns)},
+};
+
+// What a model has as a whole is in the row that is of no GPU, as in Triton.
+static bool is_whole(const model_row *row)
+{
+  return row->device < 0;
+}
+
+static bool is_cached(const model_row *row)
+{
+  return row->copies[0].m->cache != NULL && is_whole(row);
+}
+
 static const _Atomic uint64_t *counter_of(const model_row *row, size_t offset)
 {
   return (const void *)((const char *)&row->sum + offset);
 }
 
 static void collect_counters(const model_rows *rows, const counted_family *families, size_t count,
-                             uint64_t divisor, metrics_sheet *sheet)
+                             uint64_t divisor, bool of_cache, metrics_sheet *sheet)
 {
   for (size_t f = 0; f < count; f++) {
     metrics_family *family =
         metrics_sheet_family(sheet, METRIC_COUNTER, families[f].name, families[f].help);
     for (size_t i = 0; i < rows->count; i++)
-      metrics_family_add_integer(family, rows->items[i].labels,
-                                 load(counter_of(&rows->items[i], families[f].offset)) / divisor);
+      if (!of_cache || is_cached(&rows->items[i]))
+        metrics_family_add_integer(family, rows->items[i].labels,
+                                   load(counter_of(&rows->items[i], families[f].offset)) / divisor);
   }
 }
 
@@ -111,9 +148,10 @@ static void collect_refusals(const model_rows *rows, metrics_sheet *sheet)
     for (int r = 0; r < REFUSED_REASON_COUNT; r++)
       total += load(&refused[r]);
     for (int r = 0; total > 0 && r < REFUSED_REASON_COUNT; r++)
-      metrics_family_add_with(family, rows->items[i].labels,
-                              (metric_label){"reason", refused_reason_labels[r]},
-                              load(&refused[r]));
+      if (r != REFUSED_LATENCY || rows->items[i].copies[0].m->shared.objective_ns != 0)
+        metrics_family_add_with(family, rows->items[i].labels,
+                                (metric_label){"reason", refused_reason_labels[r]},
+                                load(&refused[r]));
   }
 }
 
@@ -122,16 +160,19 @@ static void collect_refusals(const model_rows *rows, metrics_sheet *sheet)
 static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
 {
   static const char *const reasons[BATCH_CLOSE_REASON_COUNT] = {
-      [BATCH_CLOSED_FULL] = "full",   [BATCH_CLOSED_PREFERRED] = "preferred",
-      [BATCH_CLOSED_DELAY] = "delay", [BATCH_CLOSED_SHAPE] = "shape",
-      [BATCH_CLOSED_SIZE] = "size",   [BATCH_CLOSED_IDLE] = "idle",
+      [BATCH_CLOSED_FULL] = "full",         [BATCH_CLOSED_PREFERRED] = "preferred",
+      [BATCH_CLOSED_DELAY] = "delay",       [BATCH_CLOSED_SHAPE] = "shape",
+      [BATCH_CLOSED_SIZE] = "size",         [BATCH_CLOSED_IDLE] = "idle",
+      [BATCH_CLOSED_STRATEGY] = "strategy",
   };
   metrics_family *family = metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_batch_closed_total",
                                                 "Batches by the reason that closed them");
   for (size_t i = 0; i < rows->count; i++) {
     const model_row *row = &rows->items[i];
-    bool batches = row->copies[0].m->config->scheduling_choice_case ==
-                   INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING;
+    const model *m = row->copies[0].m;
+    bool batches = m->shared.sequences != NULL ||
+                   m->config->scheduling_choice_case ==
+                       INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING;
     for (int r = 0; batches && r < BATCH_CLOSE_REASON_COUNT; r++)
       if (row->closed[r] > 0)
         metrics_family_add_with(family, row->labels, (metric_label){"reason", reasons[r]},
@@ -161,15 +202,30 @@ static void collect_mismatches(const model_rows *rows, metrics_sheet *sheet)
   for (size_t i = 0; i < rows->count; i++) {
     const model_row *row = &rows->items[i];
     string_map sums = {0};
-    bool complete = true;
-    for (size_t c = 0; c < row->copy_count; c++)
-      complete &= add_mismatches(row->copies[c].m, &sums);
+    bool complete = is_whole(row);
+    for (size_t c = 0; complete && c < row->copy_count; c++)
+      complete = add_mismatches(row->copies[c].m, &sums);
     const string_map_entry *sum;
     for (size_t at = 0; complete && (sum = string_map_walk(&sums, &at)) != NULL;)
       metrics_family_add_with(family, row->labels, (metric_label){"output", sum->key},
                               (uintptr_t)sum->value);
     string_map_fini(&sums);
   }
+}
+
+static uint64_t memory_of(const model_row *row)
+{
+  uint64_t bytes = 0;
+  for (size_t c = 0; c < row->copy_count; c++) {
+    model_memory_update(row->copies[c].m);
+    bytes += model_memory_bytes(row->copies[c].m);
+  }
+  return bytes;
+}
+
+static double load_seconds(const model_row *row)
+{
+  return (double)atomic_load_explicit(&row->copies[0].m->load_ns, memory_order_relaxed) / 1e9;
 }
 
 static void collect_gauges(const model_rows *rows, metrics_sheet *sheet)
@@ -179,9 +235,29 @@ static void collect_gauges(const model_rows *rows, metrics_sheet *sheet)
       "Instantaneous number of pending requests awaiting execution per-model.");
   metrics_family *seconds = metrics_sheet_family(sheet, METRIC_GAUGE, "nv_model_load_duration_secs",
                                                  "Model load time in seconds");
+  metrics_family *memory = metrics_sheet_family(sheet, METRIC_GAUGE, "nereid_model_memory_bytes",
+                                                "Memory of the host that a model takes");
   for (size_t i = 0; i < rows->count; i++) {
+    if (!is_whole(&rows->items[i]))
+      continue;
     metrics_family_add_integer(pending, rows->items[i].labels, rows->items[i].pending);
-    metrics_family_add(seconds, rows->items[i].labels, rows->items[i].copies[0].m->load_seconds);
+    metrics_family_add(seconds, rows->items[i].labels, load_seconds(&rows->items[i]));
+    metrics_family_add_integer(memory, rows->items[i].labels, memory_of(&rows->items[i]));
+  }
+}
+
+// What batchers with a latency objective have chosen of late.
+static void collect_choices(const model_rows *rows, metrics_sheet *sheet)
+{
+  metrics_family *batch =
+      metrics_sheet_family(sheet, METRIC_GAUGE, "nereid_latency_batch_rows",
+                           "Rows of a batch that a model with a latency objective forms at most");
+  for (size_t i = 0; i < rows->count; i++) {
+    const model *m = rows->items[i].copies[0].m;
+    if (m->shared.objective_ns == 0 || !is_whole(&rows->items[i]))
+      continue;
+    metrics_family_add_integer(batch, rows->items[i].labels,
+                               scheduler_latency(m->shared.scheduler, 1).choice.max_rows);
   }
 }
 
@@ -277,7 +353,7 @@ static void collect_first_responses(const model_rows *rows, bool unused, metrics
       metrics_sheet_family(sheet, METRIC_HISTOGRAM, "nv_inference_first_response_histogram_ms",
                            "Duration from request to first response in milliseconds");
   for (size_t i = 0; i < rows->count; i++) {
-    if (!unused && !rows->items[i].was_used)
+    if (!is_whole(&rows->items[i]) || (!unused && !rows->items[i].was_used))
       continue;
     const response_histogram *h = rows->items[i].copies[0].m->target.first_response;
     uint64_t *counts AUTO_FREE = calloc(h->bound_count + 1, sizeof(*counts));
@@ -303,29 +379,53 @@ static void collect_histograms(const model_rows *rows, const metric_settings *se
 
 // ---- summaries ----
 
+// Whose quantiles a summary shows: a latency's, or the cache's.
+enum {
+  QUANTILES_OF_HITS = LATENCY_COUNT,
+  QUANTILES_OF_MISSES,
+};
+
 static const struct {
   const char *name;
   const char *help;
-  latency latency;
-  size_t sum_ns;
+  unsigned quantiles;
+  size_t counter; // a duration_counter
 } summaries[] = {
     {"nv_inference_request_summary_us",
      "Summary of inference request duration in microseconds (includes cached requests)",
-     LATENCY_REQUEST, COUNTER_OFFSET(success.ns)},
+     LATENCY_REQUEST, COUNTER_OFFSET(success)},
     {"nv_inference_queue_summary_us",
      "Summary of inference queuing duration in microseconds (includes cached requests)",
-     LATENCY_QUEUE, COUNTER_OFFSET(queue.ns)},
+     LATENCY_QUEUE, COUNTER_OFFSET(queue)},
     {"nv_inference_compute_input_summary_us",
      "Cumulative compute input duration in microseconds (does not include cached requests)",
-     LATENCY_COMPUTE_INPUT, COUNTER_OFFSET(compute_input.ns)},
+     LATENCY_COMPUTE_INPUT, COUNTER_OFFSET(compute_input)},
     {"nv_inference_compute_infer_summary_us",
      "Cumulative compute inference duration in microseconds (does not include cached requests)",
-     LATENCY_COMPUTE_INFER, COUNTER_OFFSET(compute_infer.ns)},
+     LATENCY_COMPUTE_INFER, COUNTER_OFFSET(compute_infer)},
     {"nv_inference_compute_output_summary_us",
      "Cumulative inference compute output duration in microseconds (does not include cached "
      "requests)",
-     LATENCY_COMPUTE_OUTPUT, COUNTER_OFFSET(compute_output.ns)},
+     LATENCY_COMPUTE_OUTPUT, COUNTER_OFFSET(compute_output)},
+    {"nv_cache_hit_summary_per_model",
+     "Summary of cache hit counts/durations per model, in microseconds.", QUANTILES_OF_HITS,
+     COUNTER_OFFSET(cache_hit)},
+    {"nv_cache_miss_summary_per_model",
+     "Summary of cache miss counts/durations per model, in microseconds.", QUANTILES_OF_MISSES,
+     COUNTER_OFFSET(cache_miss)},
 };
+
+// NULL: the model has none such.
+static const sliding_quantiles *quantiles_of(const model *m, size_t summary)
+{
+  unsigned which = summaries[summary].quantiles;
+  if (which < LATENCY_COUNT)
+    return &m->target.summaries->of[which];
+  if (m->cache == NULL)
+    return NULL;
+  const cache_summaries *of_cache = model_cache_summaries(m->cache);
+  return which == QUANTILES_OF_HITS ? &of_cache->hit : &of_cache->miss;
+}
 
 // What a summary is made in, used again for each.
 typedef struct summary_space {
@@ -334,21 +434,33 @@ typedef struct summary_space {
   double *values; // one for each quantile
 } summary_space;
 
+// Quantiles are the whole model's, and so is what stands beside them.
+static uint64_t total_of(const model_row *row, size_t counter)
+{
+  uint64_t sum = 0;
+  for (size_t i = 0; i <= row->gpus; i++)
+    sum += load(counter_of(&row[i], counter));
+  return sum;
+}
+
 static void add_summary(metrics_family *family, const model_row *row, size_t summary,
                         summary_space *space)
 {
   const metric_settings *settings = space->settings;
   uint64_t now = clock_monotonic_ns();
   space->counts = (quantile_counts){0};
-  for (size_t c = 0; c < row->copy_count; c++)
-    sliding_quantiles_collect(&row->copies[c].m->target.summaries->of[summaries[summary].latency],
-                              now, &space->counts);
+  for (size_t c = 0; c < row->copy_count; c++) {
+    const sliding_quantiles *quantiles = quantiles_of(row->copies[c].m, summary);
+    if (quantiles != NULL)
+      sliding_quantiles_collect(quantiles, now, &space->counts);
+  }
   for (size_t q = 0; q < settings->quantile_count; q++)
     space->values[q] = quantile_counts_find(&space->counts, settings->quantiles[q]);
-  uint64_t sum_us = load(counter_of(row, summaries[summary].sum_ns)) / 1000;
-  metrics_family_add_summary(family, row->labels, settings->quantiles, space->values,
-                             settings->quantile_count, load(&row->sum.success.count),
-                             (double)sum_us);
+  size_t counter = summaries[summary].counter;
+  metrics_family_add_summary(
+      family, row->labels, settings->quantiles, space->values, settings->quantile_count,
+      total_of(row, counter + offsetof(duration_counter, count)),
+      (double)(total_of(row, counter + offsetof(duration_counter, ns)) / 1000));
 }
 
 static void collect_summaries(const model_rows *rows, const metric_settings *settings,
@@ -366,23 +478,60 @@ static void collect_summaries(const model_rows *rows, const metric_settings *set
     metrics_family *family =
         metrics_sheet_family(sheet, METRIC_SUMMARY, summaries[s].name, summaries[s].help);
     for (size_t i = 0; i < rows->count; i++)
-      add_summary(family, &rows->items[i], s, space);
+      if (is_whole(&rows->items[i]) &&
+          (summaries[s].quantiles < LATENCY_COUNT || is_cached(&rows->items[i])))
+        add_summary(family, &rows->items[i], s, space);
   }
 }
 
 // ---- what belongs to no model ----
 
-// There is no pinned memory: Triton on a machine without GPUs shows the same.
-static void collect_pools(metrics_sheet *sheet)
+// Where models are loaded on demand.
+static void collect_demand(demand *d, metrics_sheet *sheet)
 {
-  metrics_family_add_integer(
-      metrics_sheet_process_family(sheet, METRIC_GAUGE, "nv_pinned_memory_pool_total_bytes",
-                                   "Pinned memory pool total memory size, in bytes"),
-      no_labels, 0);
-  metrics_family_add_integer(
-      metrics_sheet_process_family(sheet, METRIC_GAUGE, "nv_pinned_memory_pool_used_bytes",
-                                   "Pinned memory pool used memory size, in bytes"),
-      no_labels, 0);
+  demand_counts counts;
+  if (d == NULL)
+    return;
+  demand_count(d, &counts);
+  const struct {
+    metric_kind kind;
+    const char *name, *help;
+    uint64_t value;
+  } rows[] = {
+      {METRIC_COUNTER, "nereid_demand_loads_total", "Models that were loaded on demand",
+       counts.loads},
+      {METRIC_COUNTER, "nereid_demand_failures_total", "Loads on demand that failed",
+       counts.failures},
+      {METRIC_COUNTER, "nereid_demand_evictions_total",
+       "Models that were unloaded for their memory", counts.evictions},
+      {METRIC_GAUGE, "nereid_demand_waiting_requests", "Requests that wait for a model to load",
+       counts.waiting},
+      {METRIC_GAUGE, "nereid_demand_budget_bytes", "What models may take; 0: any",
+       counts.budget_bytes},
+      {METRIC_GAUGE, "nereid_demand_used_bytes", "What loaded models take", counts.used_bytes},
+  };
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    metrics_family_add_integer(
+        metrics_sheet_process_family(sheet, rows[i].kind, rows[i].name, rows[i].help), no_labels,
+        rows[i].value);
+}
+
+static void add_framework(void *context, const framework_record *f)
+{
+  AUTO_BUFFER buffer labels = BUFFER_EMPTY;
+  const metric_label list[] = {
+      {"backend", f->backend}, {"framework", f->name}, {"path", f->path}, {"version", f->version}};
+  if (metrics_render_labels(&labels, list, COUNT(list)))
+    metrics_family_add(context, buffer_view(&labels), (double)f->open_ns / 1e9);
+}
+
+static void collect_frameworks(metrics_sheet *sheet)
+{
+  metrics_family *family = metrics_sheet_process_family(
+      sheet, METRIC_GAUGE, "nereid_framework_open_seconds",
+      "How long it took a backend to open the library that it runs models on");
+  if (family != NULL)
+    frameworks_visit(add_framework, family);
 }
 
 static void collect_log(metrics_sheet *sheet)
@@ -398,19 +547,26 @@ static void collect(void *context, metrics_sheet *sheet)
   const model_metrics *metrics = context;
   model_rows rows;
   sheet->failed |= !model_rows_init(&rows, &metrics->server->live);
-  collect_counters(&rows, counters, sizeof(counters) / sizeof(counters[0]), 1, sheet);
+  collect_counters(&rows, counters, COUNT(counters), 1, false, sheet);
+  collect_counters(&rows, cache_counters, COUNT(cache_counters), 1, true, sheet);
   collect_failures(&rows, sheet);
-  if (metrics->settings->counters)
-    collect_counters(&rows, duration_counters,
-                     sizeof(duration_counters) / sizeof(duration_counters[0]), 1000, sheet);
+  if (metrics->settings->counters) {
+    collect_counters(&rows, duration_counters, COUNT(duration_counters), 1000, false, sheet);
+    collect_counters(&rows, cache_duration_counters, COUNT(cache_duration_counters), 1000, true,
+                     sheet);
+  }
   collect_refusals(&rows, sheet);
   collect_batches(&rows, sheet);
   collect_mismatches(&rows, sheet);
   collect_gauges(&rows, sheet);
+  collect_choices(&rows, sheet);
   collect_histograms(&rows, metrics->settings, sheet);
   if (metrics->settings->summaries)
     collect_summaries(&rows, metrics->settings, sheet);
-  collect_pools(sheet);
+  routing_metrics_collect(&metrics->server->models, sheet);
+  collect_demand(metrics->server->demand, sheet);
+  rate_limiter_collect(metrics->server->environment.rate_limiter, sheet);
+  collect_frameworks(sheet);
   collect_log(sheet);
   model_rows_fini(&rows);
 }
@@ -430,6 +586,9 @@ error *model_metrics_new(server *server, model_metrics **result)
   if (e == NULL && options->cpu_metrics)
     e = process_metrics_new(registry, "/proc", clock_system(), options->metrics_interval_ms,
                             &metrics->process);
+  if (e == NULL)
+    e = gpu_metrics_new(server->environment.gpus, options->gpu_metrics,
+                        options->metrics_interval_ms, &metrics->gpus);
   if (e != NULL) {
     model_metrics_free(metrics);
     return e;
@@ -442,6 +601,7 @@ void model_metrics_free(model_metrics *metrics)
 {
   if (metrics == NULL)
     return;
+  gpu_metrics_free(metrics->gpus);
   process_metrics_free(metrics->process);
   metrics_registry_remove_collector(metrics_registry_global(), metrics->collector);
   free(metrics);

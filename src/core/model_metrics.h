@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's own metrics: counters and histograms of its models, read where they are counted when
 // a scrape asks. docs/metrics.md is their reference.
 //

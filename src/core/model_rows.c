@@ -1,7 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the copies of each model version and sums their counters. Runs on the scraper's thread.
 #include "core/model_rows.h"
 
 #include "core/model.h"
+#include "core/model_gpus.h"
+#include "core/model_instances.h"
+#include "core/model_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +28,7 @@ static void add_copy(model_rows *rows, model *m)
 
 static int compare_versions(const model *a, const model *b)
 {
-  int names = strcmp(a->name, b->name);
+  int names = strcmp(a->id, b->id);
   return names != 0
              ? names
              : (a->target.version > b->target.version) - (a->target.version < b->target.version);
@@ -46,22 +50,82 @@ static bool was_used(const model_row *row)
   return uses > 0;
 }
 
+static model_row *next_row(model_rows *rows)
+{
+  if (rows->count == rows->capacity) {
+    size_t capacity = rows->capacity * 2 + 16;
+    model_row *grown = reallocarray(rows->items, capacity, sizeof(*grown));
+    if (grown == NULL) {
+      rows->failed = true;
+      return NULL;
+    }
+    rows->items = grown;
+    rows->capacity = capacity;
+  }
+  model_row *row = &rows->items[rows->count++];
+  *row = (model_row){0};
+  return row;
+}
+
+static bool has_gpu_row(const model_rows *rows, size_t first, int32_t device)
+{
+  for (size_t i = first; i < rows->count; i++)
+    if (rows->items[i].device == device)
+      return true;
+  return false;
+}
+
+static void sum_gpu(model_row *row, const model_copy *copies, size_t copy_count, int32_t device)
+{
+  for (size_t c = 0; c < copy_count; c++)
+    for (size_t g = 0; g < model_gpus_count(copies[c].m); g++) {
+      const gpu_counters *gpu = model_gpus_at(copies[c].m, g);
+      if (gpu->device == device)
+        statistics_add(&row->sum, &gpu->counters);
+    }
+}
+
+// Each device has the labels of the newest copy that knows it.
+static size_t add_gpu_rows(model_rows *rows, const model_copy *copies, size_t copy_count)
+{
+  size_t first = rows->count;
+  for (size_t c = 0; c < copy_count; c++)
+    for (size_t g = 0; g < model_gpus_count(copies[c].m); g++) {
+      const gpu_counters *gpu = model_gpus_at(copies[c].m, g);
+      model_row *row = has_gpu_row(rows, first, gpu->device) ? NULL : next_row(rows);
+      if (row == NULL)
+        continue;
+      row->copies = copies;
+      row->copy_count = copy_count;
+      row->device = gpu->device;
+      row->labels = slice_of(gpu->metric_labels);
+      sum_gpu(row, copies, copy_count, gpu->device);
+      row->was_used = was_used(row);
+    }
+  return rows->count - first;
+}
+
 // The sum has no counters of batch sizes (see statistics_add), so that no row can fail for want of
 // memory.
 static void add_row(model_rows *rows, const model_copy *copies, size_t copy_count)
 {
-  model_row *row = &rows->items[rows->count++];
+  size_t at = rows->count;
+  model_row *row = next_row(rows);
+  if (row == NULL)
+    return;
   row->copies = copies;
   row->copy_count = copy_count;
+  row->device = -1;
   row->labels = slice_of(copies[0].m->metric_labels);
   for (size_t c = 0; c < copy_count; c++) {
-    model_statistics(copies[c].m, &row->sum);
-    row->pending += scheduler_pending(copies[c].m->shared.scheduler);
+    model_statistics_off_gpus(copies[c].m, &row->sum);
+    row->pending += model_queue_pending(copies[c].m);
     for (int reason = 0; reason < BATCH_CLOSE_REASON_COUNT; reason++)
-      row->closed[reason] +=
-          scheduler_closed_batches(copies[c].m->shared.scheduler, (batch_close_reason)reason);
+      row->closed[reason] += model_queue_closed_batches(copies[c].m, (batch_close_reason)reason);
   }
   row->was_used = was_used(row);
+  size_t gpus = add_gpu_rows(rows, copies, copy_count);
+  rows->items[at].gpus = gpus;
 }
 
 bool model_rows_init(model_rows *rows, live_models *live)
@@ -69,7 +133,8 @@ bool model_rows_init(model_rows *rows, live_models *live)
   *rows = (model_rows){0};
   for (model *m = NULL; (m = live_models_next(live, m)) != NULL;)
     add_copy(rows, m);
-  rows->items = calloc(rows->copy_count + 1, sizeof(*rows->items));
+  rows->capacity = rows->copy_count + 1;
+  rows->items = calloc(rows->capacity, sizeof(*rows->items));
   if (rows->items == NULL)
     return false;
   if (rows->copy_count > 0)

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // The models of a server for one scrape: a row for each version, with the counters of all its
-// copies. Made and read on the scraper's thread.
+// copies, and behind it one for each GPU that it has or had instances on. Made and read on the
+// scraper's thread.
 #ifndef NEREID_CORE_MODEL_ROWS_H
 #define NEREID_CORE_MODEL_ROWS_H
 
@@ -18,12 +20,14 @@ typedef struct model_row {
   statistics sum;
   uint64_t pending;
   uint64_t closed[BATCH_CLOSE_REASON_COUNT];
-  bool was_used; // it has executed something
+  bool was_used;  // it has executed something
+  int32_t device; // of which it has what was counted there; -1: what was counted on no GPU
+  size_t gpus;    // how many rows of GPUs follow
 } model_row;
 
 typedef struct model_rows {
   model_row *items; // by name and version
-  size_t count;
+  size_t count, capacity;
   model_copy *copies;
   size_t copy_count;
   size_t copy_capacity;

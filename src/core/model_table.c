@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of models: a fixed array of lists that only grow, read without a lock.
 #include "core/model_table.h"
 
@@ -5,8 +6,12 @@
 #include "base/state.h"
 #include "base/string_map.h"
 #include "base/thread.h"
+#include "core/ensemble_record.h"
+#include "core/model_memory.h"
+#include "core/version_routing.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +21,10 @@ const char *const version_state_names[] = {
     [VERSION_UNLOADING] = "UNLOADING",
 };
 
-void model_table_init(model_table *table)
+void model_table_init(model_table *table, bool namespacing)
 {
+  table->namespacing = namespacing;
   pthread_mutex_init(&table->lock, NULL);
-  for (size_t i = 0; i < MODEL_TABLE_BUCKETS; i++)
-    atomic_init(&table->buckets[i], NULL);
-  atomic_init(&table->count, 0);
 }
 
 static void free_entry(model_entry *entry)
@@ -30,8 +33,11 @@ static void free_entry(model_entry *entry)
     free(entry->versions[i].reason);
   free(entry->versions);
   free(entry->failure);
+  free(entry->demand_failure);
   free(entry->name);
   config_free(entry->config);
+  version_routing_free(entry->routing);
+  ensemble_record_free(entry->ensemble);
   pthread_cond_destroy(&entry->idle);
   pthread_mutex_destroy(&entry->lock);
   free(entry);
@@ -64,32 +70,57 @@ model_entry *model_table_find(model_table *table, const char *name)
   return find(table, name, string_map_hash(slice_of(name)));
 }
 
-static model_entry *make_entry(const char *name, uint64_t hash)
+static _Atomic(model_entry *) *bare_bucket(model_table *table, const char *bare)
+{
+  return &table->bare[string_map_hash(slice_of(bare)) % MODEL_TABLE_BUCKETS];
+}
+
+model_entry *model_table_next_bare(model_table *table, const char *bare, const model_entry *entry)
+{
+  if (!table->namespacing)
+    return entry == NULL ? model_table_find(table, bare) : NULL;
+  model_entry *next = entry != NULL
+                          ? entry->next_bare
+                          : atomic_load_explicit(bare_bucket(table, bare), memory_order_acquire);
+  while (next != NULL && strcmp(next->bare, bare) != 0)
+    next = next->next_bare;
+  return next;
+}
+
+static model_entry *make_entry(const char *name, const char *bare, uint64_t hash)
 {
   model_entry *entry = calloc(1, sizeof(*entry));
   if (entry == NULL || (entry->name = strdup(name)) == NULL) {
     free(entry);
     return NULL;
   }
+  entry->bare = entry->name + strlen(name) - strlen(bare);
   entry->hash = hash;
   pthread_mutex_init(&entry->lock, NULL);
   pthread_cond_init(&entry->idle, NULL);
   return entry;
 }
 
-error *model_table_add(model_table *table, const char *name, model_entry **result)
+// Entries are complete before they can be found.
+static void insert(_Atomic(model_entry *) *bucket, model_entry *entry, model_entry **next)
+{
+  *next = atomic_load_explicit(bucket, memory_order_relaxed);
+  atomic_store_explicit(bucket, entry, memory_order_release);
+}
+
+error *model_table_add(model_table *table, const char *name, const char *bare, model_entry **result)
 {
   uint64_t hash = string_map_hash(slice_of(name));
   LOCK_SCOPE(&table->lock);
   *result = find(table, name, hash);
   if (*result != NULL)
     return NULL;
-  model_entry *entry = make_entry(name, hash);
+  model_entry *entry = make_entry(name, bare, hash);
   if (entry == NULL)
     return error_no_memory();
-  _Atomic(model_entry *) *bucket = &table->buckets[hash % MODEL_TABLE_BUCKETS];
-  entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
-  atomic_store_explicit(bucket, entry, memory_order_release);
+  insert(&table->buckets[hash % MODEL_TABLE_BUCKETS], entry, &entry->next);
+  if (table->namespacing)
+    insert(bare_bucket(table, entry->bare), entry, &entry->next_bare);
   atomic_fetch_add_explicit(&table->count, 1, memory_order_relaxed);
   *result = entry;
   return NULL;
@@ -136,12 +167,40 @@ void model_entry_acquire(model_entry *entry)
   entry->busy = true;
 }
 
+bool model_entry_try_acquire(model_entry *entry)
+{
+  LOCK_SCOPE(&entry->lock);
+  bool free = !entry->busy;
+  entry->busy = true;
+  return free;
+}
+
 void model_entry_release(model_entry *entry)
 {
   LOCK_SCOPE(&entry->lock);
   assert(entry->busy);
   entry->busy = false;
   pthread_cond_signal(&entry->idle);
+}
+
+void model_table_set_ensemble(model_table *table, model_entry *entry, ensemble_record *record_owned)
+{
+  pthread_mutex_lock(&entry->lock);
+  ensemble_record *before = entry->ensemble;
+  entry->ensemble = record_owned;
+  pthread_mutex_unlock(&entry->lock);
+  if (record_owned != NULL)
+    atomic_fetch_add_explicit(&table->ensembles, 1, memory_order_relaxed);
+  if (before != NULL)
+    atomic_fetch_sub_explicit(&table->ensembles, 1, memory_order_relaxed);
+  ensemble_record_free(before);
+}
+
+void model_entry_forget_failure(model_entry *entry)
+{
+  assert(lock_is_held(&entry->lock));
+  free(entry->failure);
+  entry->failure = NULL;
 }
 
 version_slot *model_entry_version(model_entry *entry, int64_t version)
@@ -168,6 +227,28 @@ version_slot *model_entry_add_version(model_entry *entry, int64_t version)
     grown[at] = grown[at - 1];
   grown[at] = (version_slot){.version = version};
   return &grown[at];
+}
+
+bool model_entry_is_idle(const model_entry *entry)
+{
+  assert(lock_is_held(&entry->lock));
+  if (entry->expected > 0)
+    return false;
+  for (size_t i = 0; i < entry->version_count; i++)
+    if (entry->versions[i].state == VERSION_READY &&
+        refcount_peek(&entry->versions[i].ready->target.references) > 1)
+      return false;
+  return true;
+}
+
+uint64_t model_entry_bytes(const model_entry *entry)
+{
+  uint64_t sum = 0;
+  assert(lock_is_held(&entry->lock));
+  for (size_t i = 0; i < entry->version_count; i++)
+    if (entry->versions[i].state == VERSION_READY)
+      sum += model_memory_bytes(entry->versions[i].ready);
+  return sum;
 }
 
 #define TO(state) STATE_BIT(VERSION_##state)
@@ -198,4 +279,62 @@ model *version_slot_retire(version_slot *v)
   version_slot_set(v, VERSION_UNLOADING, NULL);
   v->leaving = m;
   return m;
+}
+
+// ---- what clients call them ----
+
+error *model_unknown(error_code code, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  error *e = error_new_va(code, format, arguments);
+  va_end(arguments);
+  return error_wrap(e, "Request for unknown model");
+}
+
+bool version_slot_is_excused(const version_slot *v)
+{
+  return v->state == VERSION_UNLOADING || (v->state == VERSION_UNAVAILABLE && v->reason != NULL &&
+                                           strcmp(v->reason, "unloaded") == 0);
+}
+
+// Whether it counts where a name must be of one model: it was loaded, or its load failed.
+static bool is_present(model_entry *entry)
+{
+  LOCK_SCOPE(&entry->lock);
+  for (size_t i = 0; i < entry->version_count; i++)
+    if (!version_slot_is_excused(&entry->versions[i]))
+      return true;
+  return false;
+}
+
+// In Triton's words, which are others than without namespacing.
+static error *find_in_namespaces(model_table *table, const char *name, model_entry **found)
+{
+  size_t count = 0;
+  model_entry *entry = model_table_next_bare(table, name, NULL);
+  if (entry == NULL)
+    return model_unknown(ERROR_INVALID_ARG, "'%s' is not found", name);
+  for (; entry != NULL; entry = model_table_next_bare(table, name, entry)) {
+    if (is_present(entry)) {
+      *found = entry;
+      count++;
+    }
+  }
+  if (count == 0)
+    return error_new(ERROR_NOT_FOUND, "Identifier of model '%s' is not found in global map", name);
+  if (count > 1)
+    return error_new(ERROR_INVALID_ARG,
+                     "There are %zu identifiers of model '%s' in global map, model namespace must "
+                     "be provided to resolve ambiguity.",
+                     count, name);
+  return NULL;
+}
+
+error *model_table_find_named(model_table *table, const char *name, model_entry **entry)
+{
+  if (table->namespacing)
+    return find_in_namespaces(table, name, entry);
+  *entry = model_table_find(table, name);
+  return *entry != NULL ? NULL : model_unknown(ERROR_NOT_FOUND, "'%s' is not found", name);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The models of a server by name, each with the state of its versions. A name that was put in stays
 // until the server ends, so that look-ups take no lock but the entry's own, which is held for a few
 // instructions.
@@ -6,9 +7,11 @@
 
 #include "base/error.h"
 #include "base/file_stamp.h"
+#include "base/thread.h"
 #include "config/config.h"
 #include "core/model.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,6 +26,9 @@ typedef enum version_state {
   VERSION_UNLOADING,
 } version_state;
 
+typedef struct version_routing version_routing; // core/version_routing.h
+typedef struct ensemble_record ensemble_record; // core/ensemble_record.h
+
 extern const char *const version_state_names[]; // "READY" and so on, as in the index
 
 typedef struct version_slot {
@@ -32,13 +38,15 @@ typedef struct version_slot {
   model *ready;         // one reference, while READY
   model *retired;       // one reference, until the holder of the entry has dropped it
   const model *leaving; // while UNLOADING: says whose end it is, never followed
-  file_stamp stamp;     // of its directory when it was loaded
+  file_stamp stamp;     // repository_version's when it was loaded
 } version_slot;
 
 typedef struct model_entry {
-  struct model_entry *next; // in its bucket; does not change
+  struct model_entry *next;      // in its bucket; does not change
+  struct model_entry *next_bare; // the same in the table's `bare`
   uint64_t hash;
   char *name;
+  const char *bare;       // what clients call it: the name, or with namespacing the end of it
   pthread_mutex_t lock;   // guards everything below
   version_slot *versions; // ascending
   size_t version_count;
@@ -51,6 +59,15 @@ typedef struct model_entry {
   file_stamp stamp;    // of what the last load took in; 0: not loaded, or with what came in the
                        // request
   Inference__ModelConfig *config; // as read for the last load, owned; NULL: not loaded
+  version_routing *routing;       // owned; NULL: it never had rules; once it is there, it stays
+
+  bool by_name;              // somebody asked for it: it is not there for an ensemble alone
+  ensemble_record *ensemble; // owned: an ensemble that is to be served; NULL: it is none
+
+  // Of servers that load on demand (core/demand.h).
+  unsigned expected;                     // loads that somebody waits for, up to his having it
+  uint64_t memory_bytes;                 // what it took when it was measured last; 0: unknown
+  struct demand_failure *demand_failure; // owned: of the last load; NULL: it did not fail
 } model_entry;
 
 #define MODEL_TABLE_BUCKETS 1024
@@ -59,13 +76,27 @@ typedef struct model_table {
   pthread_mutex_t lock; // serialises insertions
   _Atomic(model_entry *) buckets[MODEL_TABLE_BUCKETS];
   _Atomic size_t count;
+  _Atomic size_t ensembles;                         // entries that have a record
+  bool namespacing;                                 // else names are bare
+  _Atomic(model_entry *) bare[MODEL_TABLE_BUCKETS]; // by bare name, then
 } model_table;
 
-void model_table_init(model_table *table);
-void model_table_fini(model_table *table); // no version may be READY
+void model_table_init(model_table *table, bool namespacing); // of zeroed memory
+void model_table_fini(model_table *table);                   // no version may be READY
 
 model_entry *model_table_find(model_table *table, const char *name); // NULL when absent
-error *model_table_add(model_table *table, const char *name, model_entry **entry); // finds or adds
+// Finds or adds. `bare` is the end of `name`, or all of it.
+error *model_table_add(model_table *table, const char *name, const char *bare, model_entry **entry);
+
+// The entries that clients call `bare`, one after another: NULL begins and ends.
+model_entry *model_table_next_bare(model_table *table, const char *bare, const model_entry *entry);
+
+// The entry of what clients call `name`. NOT_FOUND; with namespacing also INVALID_ARG, in Triton's
+// words.
+error *model_table_find_named(model_table *table, const char *name, model_entry **entry);
+// "Request for unknown model: …"
+error *model_unknown(error_code code, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 // All entries in no order, one after another, without memory of its own: NULL begins and ends.
 // What is added meanwhile may be left out.
@@ -76,15 +107,36 @@ error *model_table_sorted(model_table *table, model_entry ***entries, size_t *co
 
 // The right to load or unload a model: one holder at a time, the others wait.
 void model_entry_acquire(model_entry *entry);
+bool model_entry_try_acquire(model_entry *entry); // false: somebody has it
 void model_entry_release(model_entry *entry);
+
+// Puts a record in place of the entry's; NULL: it has none any more.
+void model_table_set_ensemble(model_table *table, model_entry *entry,
+                              ensemble_record *record_owned);
 
 // The rest is for holders of entry->lock.
 
 version_slot *model_entry_version(model_entry *entry, int64_t version); // NULL when absent
+// The largest READY version; NULL when none is.
+static inline version_slot *model_entry_latest(model_entry *entry)
+{
+  assert(lock_is_held(&entry->lock));
+  for (size_t i = entry->version_count; i-- > 0;)
+    if (entry->versions[i].state == VERSION_READY)
+      return &entry->versions[i];
+  return NULL;
+}
 // Finds or adds; NULL when memory is short.
 version_slot *model_entry_add_version(model_entry *entry, int64_t version);
+void model_entry_forget_failure(model_entry *entry);
 // `reason` is copied; NULL: none. (Without memory there is no reason.)
 void version_slot_set(version_slot *v, version_state state, const char *reason);
+// Whether nobody but the table has the versions that are READY, nor is about to.
+bool model_entry_is_idle(const model_entry *entry);
+// What they take (core/model_memory.h).
+uint64_t model_entry_bytes(const model_entry *entry);
+// Whether it does not count against the server's readiness: it is unloaded, or about to be.
+bool version_slot_is_excused(const version_slot *v);
 // READY to UNLOADING; returns the model, whose reference the caller drops without the lock.
 model *version_slot_retire(version_slot *v);
 

@@ -1,8 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the core says itself in place of a backend.
 #include "core/refuse.h"
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/gpu_watch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static error *not_started(const request *r)
+{
+  char number[24];
+  snprintf(number, sizeof(number), "%" PRIu64, r->correlation_id);
+  return error_new(ERROR_INVALID_ARG,
+                   "inference request for sequence %s to model '%s' must specify the START flag on "
+                   "the first request of the sequence",
+                   r->correlation_text != NULL ? r->correlation_text : number, r->target->name);
+}
 
 error *refusal_error(const request *r, refusal reason)
 {
@@ -15,9 +30,28 @@ error *refusal_error(const request *r, refusal reason)
     return error_new(ERROR_UNAVAILABLE, "Request timeout expired");
   case REFUSAL_CANCELLED:
     return error_new(ERROR_CANCELLED, "Request was cancelled");
+  case REFUSAL_BATCH:
+    return error_new(ERROR_INVALID_ARG,
+                     "inference request to model '%s' must specify batch-size 1 due to "
+                     "requirements of sequence batcher",
+                     r->target->name);
+  case REFUSAL_NO_SEQUENCE:
+    return error_new(
+        ERROR_INVALID_ARG,
+        "inference request to model '%s' must specify a non-zero or non-empty correlation ID",
+        r->target->name);
+  case REFUSAL_NOT_STARTED:
+    return not_started(r);
+  case REFUSAL_SEQUENCE_TIMEOUT:
+    return error_new(ERROR_UNAVAILABLE, "timeout of the corresponding sequence has been expired");
+  case REFUSAL_LATENCY: // only at the submission, which knows more
   case REFUSAL_STOPPED:
     break;
   }
+  int failed_gpu = atomic_load_explicit(&r->target->failed_gpu, memory_order_acquire);
+  error *e = failed_gpu > 0 ? gpu_refusal(r->target->name, failed_gpu - 1) : NULL;
+  if (e != NULL)
+    return e;
   return request_error(
       r, ERROR_UNAVAILABLE,
       "Server is stopping, scheduler for model has stopped accepting new inference requests");

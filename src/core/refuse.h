@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers with errors: to requests that the scheduler gives back, that were cancelled, or whose
 // execution failed. Called with no lock held, on the thread that found out.
 #ifndef NEREID_CORE_REFUSE_H

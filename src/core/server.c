@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's life and its answers about models. What blocks is called by the embedding program's
 // threads or the front ends' job threads.
 #include "core/server.h"
@@ -7,10 +8,23 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "core/cache.h"
+#include "core/demand.h"
+#include "core/dependents.h"
+#include "core/ensemble.h"
+#include "core/gpu_refusal.h"
+#include "core/gpu_watch.h"
+#include "core/gpus.h"
 #include "core/lifecycle.h"
+#include "core/model_instances.h"
 #include "core/model_metrics.h"
+#include "core/model_queue.h"
+#include "core/poller.h"
+#include "core/routing.h"
 #include "core/server_state.h"
 #include "core/server_tables.h"
+#include "core/startup_models.h"
+#include "core/submit.h"
 #include "repository/repository.h"
 
 #include <assert.h>
@@ -27,11 +41,6 @@ static error *check_options(const server_options *o)
 {
   if (o->model_repositories.count == 0)
     return error_new(ERROR_INVALID_ARG, "--model-repository must be specified");
-  if (o->model_control_mode == TRITONSERVER_MODEL_CONTROL_POLL)
-    return error_new(ERROR_UNSUPPORTED,
-                     "--model-control-mode=poll is not supported by nereid yet, expected none or "
-                     "explicit: with explicit, POST /v2/repository/models/<model>/load loads what "
-                     "has changed");
   if (o->model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT && o->startup_models.count > 0)
     return error_new(ERROR_INVALID_ARG,
                      "--load-model=%s can only be given with --model-control-mode=explicit",
@@ -39,26 +48,24 @@ static error *check_options(const server_options *o)
   if (string_list_contains(&o->startup_models, "*") && o->startup_models.count > 1)
     return error_new(ERROR_INVALID_ARG,
                      "--load-model=* means all models, so it must be the only --load-model");
-  if (o->model_namespacing)
-    return error_new(
-        ERROR_UNSUPPORTED,
-        "--model-namespacing is not supported by nereid yet: leave it out, and give the "
-        "models of all repositories names of their own");
-  if (o->rate_limiter_mode != TRITONSERVER_RATE_LIMIT_OFF)
-    return error_new(
-        ERROR_UNSUPPORTED,
-        "--rate-limit is not supported by nereid yet, expected off: each instance then "
-        "takes requests as soon as it is idle");
-  if (o->has_cache)
-    return error_new(ERROR_UNSUPPORTED, "--cache-config is not supported by nereid yet");
+  if (o->model_namespacing && o->on_demand)
+    return error_new(ERROR_UNSUPPORTED,
+                     "--model-namespacing is not supported with --model-control-mode=ondemand: the "
+                     "first request for a name could not tell which of its models to load");
+  if (o->cache_configs.count > 1)
+    return error_new(ERROR_INVALID_ARG,
+                     "found multiple cache configurations, but only a single cache is currently "
+                     "supported");
   return NULL;
 }
 
 // The operator's mistakes show before anything is loaded.
-static error *check_repositories(const server_options *o)
+static error *look_at_repositories(const server_options *o)
 {
   repository_listing listing;
-  const repository_set repositories = {&o->model_repositories, &file_policy_anywhere};
+  AUTO_REPOSITORY_SET repository_set repositories;
+  RETURN_IF_ERROR(repository_set_init(&repositories, &o->model_repositories, &file_policy_anywhere,
+                                      o->model_namespacing));
   error *e = repository_scan(&repositories, &listing);
   repository_listing_fini(&listing);
   return e;
@@ -75,7 +82,6 @@ static error *add_link_roots(file_policy *links, const string_list *dirs)
 static error *init_links(server *s)
 {
   const server_options *o = &s->options;
-  s->repositories = (repository_set){&o->model_repositories, &s->links};
   if (!o->keeps_links)
     return NULL;
   s->links.links = FILE_LINKS_KEPT;
@@ -94,10 +100,24 @@ static void set_startup(server *s, startup_state to)
   s->startup = to;
 }
 
+// Unless the server is to end.
+static error *begin_polling(server *s)
+{
+  if (s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_POLL ||
+      server_state_of(s) == SERVER_EXITING)
+    return NULL;
+  return poller_new(s, s->options.poll_seconds, &s->poller);
+}
+
 static void *run_startup(void *server_pointer)
 {
   server *s = server_pointer;
-  AUTO_ERROR error *e = lifecycle_load_startup_models(s);
+  error *loaded = load_startup_models(s);
+  AUTO_ERROR error *e = loaded != NULL && s->options.exit_on_error ? NULL : begin_polling(s);
+  if (loaded != NULL) {
+    error_free(e);
+    e = loaded;
+  }
   server_log_tables(s);
   server_state expected = SERVER_STARTING;
   if (e == NULL || !s->options.exit_on_error) // else it is to end, and was never ready
@@ -107,6 +127,14 @@ static void *run_startup(void *server_pointer)
   set_startup(s, STARTUP_OVER);
   pthread_cond_broadcast(&s->changed);
   return NULL;
+}
+
+static error *init_repositories(server *s)
+{
+  const server_options *o = &s->options;
+  RETURN_IF_ERROR(init_links(s));
+  return repository_set_init(&s->repositories, &o->model_repositories, &s->links,
+                             o->model_namespacing);
 }
 
 static error *init_threads(server *s)
@@ -125,10 +153,11 @@ static error *make_server(const server_options *options, server **result)
     return error_no_memory();
   error *e = server_options_copy(&s->options, options);
   if (e == NULL && ((e = metric_settings_read(&s->options, &s->metric_settings)) != NULL ||
-                    (e = init_links(s)) != NULL || (e = init_threads(s)) != NULL))
+                    (e = init_repositories(s)) != NULL || (e = init_threads(s)) != NULL))
     server_options_fini(&s->options);
   if (e != NULL) {
     metric_settings_fini(&s->metric_settings);
+    repository_set_fini(&s->repositories);
     file_policy_fini(&s->links);
     free(s);
     return e;
@@ -139,10 +168,12 @@ static error *make_server(const server_options *options, server **result)
       .metric_settings = &s->metric_settings,
       .backends = &s->backends,
       .timekeeper = s->timekeeper,
+      .ensembles = &ensemble_runner,
       .unreferenced = model_unreferenced,
   };
-  backend_registry_init(&s->backends);
-  model_table_init(&s->models);
+  backend_registry_init(&s->backends, (struct TRITONBACKEND_MemoryManager *)&s->environment);
+  agent_registry_init(&s->agents, s->options.agent_directory);
+  model_table_init(&s->models, s->options.model_namespacing);
   load_pool_init(&s->pool, "load", options->model_load_thread_count);
   atomic_init(&s->state, SERVER_STARTING);
   atomic_init(&s->exit_timeout_seconds, options->exit_timeout_seconds);
@@ -174,10 +205,23 @@ static error *await_startup(server *s)
   return s->startup_failure == NULL ? NULL : error_new(ERROR_INTERNAL, "%s", s->startup_failure);
 }
 
-error *server_await_startup(server *s)
+static bool startup_is_over(server *s)
 {
-  RETURN_IF_ERROR(begin_startup(s));
-  return await_startup(s);
+  LOCK_SCOPE(&s->lock);
+  return s->startup == STARTUP_OVER;
+}
+
+error *server_poll(server *s)
+{
+  if (!startup_is_over(s)) {
+    RETURN_IF_ERROR(begin_startup(s));
+    return await_startup(s);
+  }
+  if (s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_POLL)
+    return error_new(ERROR_UNAVAILABLE, "polling is disabled");
+  if (s->poller != NULL && server_state_of(s) == SERVER_READY)
+    poller_poll(s->poller);
+  return NULL;
 }
 
 static error *start_up(server *s)
@@ -190,13 +234,34 @@ static error *start_up(server *s)
   return NULL;
 }
 
+static error *open_cache(server *s)
+{
+  const setting *config = s->options.cache_configs.items;
+  if (s->options.cache_configs.count == 0)
+    return NULL;
+  RETURN_IF_ERROR(response_cache_open(s->options.cache_directory, config->group, config->value,
+                                      submit_looked_up, &s->cache));
+  s->environment.cache = s->cache;
+  return NULL;
+}
+
 error *server_new(const server_options *options, server **result)
 {
   server *s;
   RETURN_IF_ERROR(check_options(options));
-  RETURN_IF_ERROR(check_repositories(options));
+  RETURN_IF_ERROR(look_at_repositories(options));
   RETURN_IF_ERROR(make_server(options, &s));
-  error *e = options->metrics ? model_metrics_new(s, &s->metrics) : NULL;
+  error *e = gpus_new(&s->options, &s->environment.gpus);
+  if (e == NULL)
+    e = rate_limiter_new(&s->options, &s->environment.rate_limiter);
+  if (e == NULL)
+    e = server_watch_gpus(s);
+  if (e == NULL)
+    e = open_cache(s);
+  if (e == NULL && options->on_demand)
+    e = demand_new(s, options->memory_budget_bytes, &s->demand);
+  if (e == NULL && options->metrics)
+    e = model_metrics_new(s, &s->metrics);
   if (e == NULL && !s->options.background_load)
     e = start_up(s);
   if (e != NULL) {
@@ -205,6 +270,18 @@ error *server_new(const server_options *options, server **result)
   }
   *result = s;
   return NULL;
+}
+
+error *server_new_host(const server_options *options, server **result)
+{
+  RETURN_IF_ERROR(make_server(options, result));
+  atomic_store_explicit(&(*result)->state, SERVER_READY, memory_order_release);
+  return NULL;
+}
+
+const model_environment *server_model_environment(const server *s)
+{
+  return &s->environment;
 }
 
 // ---- end ----
@@ -217,7 +294,7 @@ void server_set_exit_timeout(server *s, unsigned int seconds)
 static void stop_model(void *context, model *m)
 {
   (void)context;
-  scheduler_stop(m->shared.scheduler);
+  model_queue_stop(m);
 }
 
 static void log_cut_off(void *context, model *m)
@@ -233,6 +310,7 @@ static void log_cut_off(void *context, model *m)
 static void count_inflight(void *context, model *m)
 {
   *(uint64_t *)context += atomic_load_explicit(&m->target.inflight, memory_order_acquire);
+  *(uint64_t *)context += model_queue_awaited(m);
 }
 
 static uint64_t inflight(server *s)
@@ -260,8 +338,10 @@ static void abandon_queues(server *s)
 {
   model *m = NULL;
   live_models_visit(&s->live, log_cut_off, NULL);
-  while ((m = live_models_next(&s->live, m)) != NULL)
-    scheduler_abandon(m->shared.scheduler);
+  while ((m = live_models_next(&s->live, m)) != NULL) {
+    model_queue_abandon(m);
+    model_visit_instances(m, instance_end_wait, NULL);
+  }
 }
 
 // Waits for the start-up thread, whose loads fail early now; false when the time is over.
@@ -273,6 +353,14 @@ static bool await_startup_until(server *s, uint64_t deadline_ns)
   return s->startup != STARTUP_RUNNING;
 }
 
+// The requests that this lets go drop references: the list is not locked.
+void server_end_sequences(server *s)
+{
+  model *m = NULL;
+  while ((m = live_models_next(&s->live, m)) != NULL)
+    model_queue_dismiss(m);
+}
+
 error *server_stop(server *s)
 {
   unsigned seconds = atomic_load_explicit(&s->exit_timeout_seconds, memory_order_relaxed);
@@ -280,9 +368,12 @@ error *server_stop(server *s)
   if (atomic_exchange(&s->state, SERVER_EXITING) == SERVER_EXITING)
     return NULL;
   log_info("Waiting for in-flight requests to complete.");
+  demand_stop(s->demand);
   live_models_visit(&s->live, stop_model, NULL);
+  routing_cancel_all_shadows(s);
   log_info("Timeout %u: Found %" PRIu64 " in-flight inferences", seconds, inflight(s));
-  bool in_time = await_startup_until(s, deadline) && drain(s, deadline);
+  bool in_time = await_startup_until(s, deadline) &&
+                 (s->poller == NULL || poller_stop(s->poller, deadline)) && drain(s, deadline);
   if (!in_time)
     abandon_queues(s);
   else
@@ -299,7 +390,8 @@ void server_free(server *s)
   if (s == NULL)
     return;
   AUTO_ERROR error *e = server_stop(s);
-  model_metrics_free(s->metrics); // it visits the models
+  model_metrics_free(s->metrics); // it visits the models, as the watch does
+  gpu_watch_stop(s->environment.gpu_watch);
   if (e != NULL)
     log_error("%s", error_message(e));
   // After a stop that ran out of time a backend may still be at work with all of this.
@@ -307,12 +399,20 @@ void server_free(server *s)
     return;
   if (s->startup != STARTUP_DUE)
     pthread_join(s->startup_thread, NULL);
+  demand_free(s->demand);
   load_pool_fini(&s->pool);
+  poller_free(s->poller);
   backend_registry_fini(&s->backends);
+  agent_registry_fini(&s->agents);
+  response_cache_close(s->cache);
+  rate_limiter_free(s->environment.rate_limiter);
+  gpu_watch_free(s->environment.gpu_watch);
+  gpus_free(s->environment.gpus);
   timekeeper_free(s->timekeeper);
   model_table_fini(&s->models);
   metric_settings_fini(&s->metric_settings);
   server_options_fini(&s->options);
+  repository_set_fini(&s->repositories);
   file_policy_fini(&s->links);
   free(s->startup_failure);
   pthread_cond_destroy(&s->changed);
@@ -347,31 +447,66 @@ static error *not_polled(const char *name, const char *reason)
                    name, reason);
 }
 
+static void load_wished(server *s, model_wish *wishes, size_t count)
+{
+  dependents_load(s, wishes, count, NULL);
+  demand_settle(s->demand);
+}
+
+// Both texts when there are two, each of its model.
+static error *join_errors(error *first_owned, error *second_owned)
+{
+  if (first_owned == NULL || second_owned == NULL)
+    return first_owned != NULL ? first_owned : second_owned;
+  error *e = error_new(error_get_code(first_owned), "%s%s", error_message(first_owned),
+                       error_message(second_owned));
+  error_free(first_owned);
+  error_free(second_owned);
+  return e;
+}
+
+// One model, or with namespacing those of all repositories.
+static error *load_found(server *s, const repository_listing *found, const char *config_json)
+{
+  error *e = NULL;
+  size_t count = 0;
+  model_wish *wishes AUTO_FREE = calloc(found->count, sizeof(model_wish));
+  if (wishes == NULL)
+    return error_no_memory();
+  for (size_t i = 0; i < found->count; i++) {
+    const repository_model *model = &found->items[i];
+    if (model->duplicate)
+      e = join_errors(e, not_polled(model->bare, "not unique across all model repositories"));
+    else
+      wishes[count++] = (model_wish){.found = model, .config_json = config_json};
+  }
+  load_wished(s, wishes, count);
+  for (size_t i = 0; i < count; i++)
+    e = join_errors(e, wishes[i].failure);
+  return e;
+}
+
 error *server_load_model(server *s, const char *name, const char *config_json)
 {
   RETURN_IF_ERROR(check_control(s));
   RETURN_IF_ERROR(check_name(name));
-  repository_model found;
-  load_operation *operation = NULL;
+  repository_listing found;
   error *e = repository_find(&s->repositories, name, &found);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
     error *cause = e;
     e = not_polled(name, error_message(cause));
     error_free(cause);
-  } else if (e == NULL && found.duplicate) {
-    e = not_polled(name, "not unique across all model repositories");
   }
   if (e == NULL)
-    e = lifecycle_begin_load(s, &found, config_json, NULL, &operation);
-  repository_model_fini(&found);
-  return e != NULL ? e : lifecycle_await_load(operation);
+    e = load_found(s, &found, config_json);
+  repository_listing_fini(&found);
+  return e;
 }
 
 error *server_load_model_files(server *s, const char *name, const char *config_json,
                                const uploaded_file *files, size_t count)
 {
   upload *stored;
-  load_operation *operation;
   RETURN_IF_ERROR(check_control(s));
   RETURN_IF_ERROR(check_name(name));
   if (config_json == NULL)
@@ -382,17 +517,18 @@ error *server_load_model_files(server *s, const char *name, const char *config_j
   error *e = upload_new(name, files, count, &stored);
   if (e != NULL)
     return error_wrap(e, "failed to load '%s', failed to poll from model repository", name);
-  const repository_model found = {(char *)name, (char *)upload_repository(stored), false, NULL};
-  e = lifecycle_begin_load(s, &found, config_json, stored, &operation);
+  const repository_model found = {.name = (char *)name,
+                                  .bare = name,
+                                  .repository = (char *)upload_repository(stored),
+                                  .folder = (char *)name};
+  model_wish wish = {.found = &found, .config_json = config_json, .files = stored};
+  load_wished(s, &wish, 1);
   upload_unref(stored); // the load has its own
-  return e != NULL ? e : lifecycle_await_load(operation);
+  return wish.failure;
 }
 
-error *server_unload_model(server *s, const char *name)
+error *server_unload_model(server *s, const char *name, bool dependents)
 {
   RETURN_IF_ERROR(check_control(s));
-  model_entry *entry = model_table_find(&s->models, name);
-  if (entry != NULL)
-    lifecycle_unload(s, entry);
-  return NULL;
+  return dependents_unload(s, name, dependents);
 }

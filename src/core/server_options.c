@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's options: defaults, lists, copying. Called by api/server_options.c while a program
 // sets options, and by the server when it starts.
 #include "core/server_options.h"
 
 #include "base/text.h"
+#include "config/config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +101,10 @@ static error *lists_copy(server_options *copy, const server_options *options)
   RETURN_IF_ERROR(string_list_copy(&copy->link_dirs, &options->link_dirs));
   RETURN_IF_ERROR(setting_list_copy(&copy->metrics_settings, &options->metrics_settings));
   RETURN_IF_ERROR(setting_list_copy(&copy->backend_settings, &options->backend_settings));
+  RETURN_IF_ERROR(setting_list_copy(&copy->cache_configs, &options->cache_configs));
+  RETURN_IF_ERROR(setting_list_copy(&copy->gpu_sizes, &options->gpu_sizes));
+  RETURN_IF_ERROR(
+      setting_list_copy(&copy->rate_limiter_resources, &options->rate_limiter_resources));
   return setting_list_copy(&copy->host_policies, &options->host_policies);
 }
 
@@ -108,10 +114,14 @@ error *server_options_copy(server_options *copy, const server_options *options)
   copy->server_id = strdup(options->server_id);
   copy->model_config_name = strdup(options->model_config_name);
   copy->backend_directory = strdup(options->backend_directory);
+  copy->agent_directory = strdup(options->agent_directory);
+  copy->cache_directory = strdup(options->cache_directory);
   copy->model_repositories = copy->startup_models = copy->link_dirs = (string_list){0};
-  copy->metrics_settings = copy->backend_settings = copy->host_policies = (setting_list){0};
-  bool complete =
-      copy->server_id != NULL && copy->model_config_name != NULL && copy->backend_directory != NULL;
+  copy->metrics_settings = copy->backend_settings = copy->host_policies = copy->cache_configs =
+      copy->rate_limiter_resources = copy->gpu_sizes = (setting_list){0};
+  bool complete = copy->server_id != NULL && copy->model_config_name != NULL &&
+                  copy->backend_directory != NULL && copy->agent_directory != NULL &&
+                  copy->cache_directory != NULL;
   error *failure = complete ? lists_copy(copy, options) : error_no_memory();
   if (failure != NULL)
     server_options_fini(copy);
@@ -124,6 +134,8 @@ error *server_options_init(server_options *options)
       .server_id = (char *)"triton",
       .model_config_name = (char *)"",
       .backend_directory = (char *)"/opt/tritonserver/backends",
+      .agent_directory = (char *)"/opt/tritonserver/repoagents",
+      .cache_directory = (char *)"/opt/tritonserver/caches",
       .model_control_mode = TRITONSERVER_MODEL_CONTROL_POLL,
       .strict_model_config = true,
       .model_load_thread_count = 4,
@@ -132,8 +144,11 @@ error *server_options_init(server_options *options)
       .exit_timeout_seconds = 30,
       .rate_limiter_mode = TRITONSERVER_RATE_LIMIT_OFF,
       .pinned_memory_pool_bytes = UINT64_C(256) << 20,
+      .min_compute_capability = MIN_COMPUTE_CAPABILITY,
+      .enable_peer_access = true,
       .metrics = true,
       .cpu_metrics = true,
+      .gpu_metrics = true,
       .metrics_interval_ms = 2000,
   };
   return server_options_copy(options, &defaults);
@@ -144,10 +159,15 @@ void server_options_fini(server_options *options)
   free(options->server_id);
   free(options->model_config_name);
   free(options->backend_directory);
+  free(options->agent_directory);
+  free(options->cache_directory);
   string_list_fini(&options->model_repositories);
   string_list_fini(&options->startup_models);
   string_list_fini(&options->link_dirs);
   setting_list_fini(&options->metrics_settings);
   setting_list_fini(&options->backend_settings);
   setting_list_fini(&options->host_policies);
+  setting_list_fini(&options->cache_configs);
+  setting_list_fini(&options->gpu_sizes);
+  setting_list_fini(&options->rate_limiter_resources);
 }

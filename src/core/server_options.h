@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What TRITONSERVER_ServerOptions* sets: plain fields, copied by the server at start. One owner,
 // one thread. The log's settings are not here: they act on the live logger.
 #ifndef NEREID_CORE_SERVER_OPTIONS_H
@@ -26,37 +27,53 @@ typedef struct setting_list {
   size_t count;
 } setting_list;
 
+#define GPU_POOL_SIZE          "cuda_memory_pool_byte_size"
+#define GPU_ADDRESS_SPACE_SIZE "cuda_virtual_address_size"
+
 struct TRITONSERVER_ServerOptions {
   char *server_id; // every char * is owned and never NULL
 
   string_list model_repositories; // without repetitions, in the order given
   TRITONSERVER_ModelControlMode model_control_mode;
+  unsigned int poll_seconds;  // between two polls of the server's own; 0: it is told to poll
   string_list startup_models; // without repetitions; "*" is all
   bool strict_model_config;
-  char *model_config_name; // "": the default configuration
+  char *model_config_name;      // "": the default configuration
+  bool on_demand;               // explicit control, and requests load what is not loaded
+  uint64_t memory_budget_bytes; // of models then; 0: none
   bool model_namespacing;
   unsigned int model_load_thread_count;
   unsigned int model_load_retry_count;
 
   bool exit_on_error;
   bool strict_readiness;
-  bool background_load; // server_await_startup begins to load the start-up models
+  bool background_load; // server_poll begins to load the start-up models
   unsigned int exit_timeout_seconds;
 
   bool keeps_links; // of the repositories: followed into them and into link_dirs only
   string_list link_dirs;
 
   TRITONSERVER_RateLimitMode rate_limiter_mode;
-  bool has_cache;
-  uint64_t pinned_memory_pool_bytes; // printed
+  setting_list cache_configs; // each group is a cache, its one value the configuration as JSON
+  setting_list rate_limiter_resources; // core/rate_limiter.h reads them
+  uint64_t pinned_memory_pool_bytes;
+  setting_list gpu_sizes; // each name is a device; a group for what is of that size: below
   double min_compute_capability;
+  bool enable_peer_access;
 
   bool metrics;
   bool cpu_metrics;
+  bool gpu_metrics;
   uint64_t metrics_interval_ms;
   setting_list metrics_settings;
 
+  // Called on a thread of the server when a GPU that it uses fails; NULL: nobody is told.
+  void (*gpu_failed)(void *context, int device, const char *text);
+  void *gpu_failed_context;
+
   char *backend_directory;
+  char *agent_directory;
+  char *cache_directory;
   setting_list backend_settings;
   setting_list host_policies;
 };

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inside of a server, shared by the files that make it, load its models and answer questions.
 #ifndef NEREID_CORE_SERVER_STATE_H
 #define NEREID_CORE_SERVER_STATE_H
 
 #include "backend/backend.h"
+#include "core/agent.h"
 #include "core/live_models.h"
 #include "core/load_pool.h"
 #include "core/metric_settings.h"
@@ -19,6 +21,8 @@ typedef enum server_state {
   SERVER_EXITING,
 } server_state;
 
+#define PINNED_SHARES 2 // of the pinned pool, for what clients hold (api/gpu_memory.c)
+
 typedef enum startup_state {
   STARTUP_DUE,
   STARTUP_RUNNING, // its thread was started and is not joined
@@ -32,11 +36,17 @@ struct TRITONSERVER_Server {
   file_policy links; // of the repositories; does not change
   repository_set repositories;
   backend_registry backends;
+  agent_registry agents;
+  struct response_cache *cache; // NULL: there is none
   timekeeper *timekeeper;
   model_table models;
+  _Atomic bool has_rules; // some model has rules about its versions, or had some
   live_models live;
   load_pool pool;
-  struct model_metrics *metrics; // NULL when there are to be none
+  struct demand *demand;                         // NULL unless models are loaded on demand
+  struct model_metrics *metrics;                 // NULL when there are to be none
+  struct poller *poller;                         // once start-up is over, under poll; else NULL
+  _Atomic uint64_t pinned_shares[PINNED_SHARES]; // bytes that are taken of each
   _Atomic server_state state;
   _Atomic unsigned int exit_timeout_seconds;
 

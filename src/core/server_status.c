@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers from the table of models.
 #include "core/server_status.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "core/model_instances.h"
+#include "core/routing.h"
 #include "core/server_state.h"
 #include "repository/repository.h"
 
@@ -19,6 +22,7 @@ const char *const *server_extensions(void)
 {
   static const char *const extensions[] = {
       "classification",
+      "sequence",
       "model_repository",
       "model_repository(unload_dependents)",
       "schedule_policy",
@@ -35,45 +39,44 @@ const char *const *server_extensions(void)
   return extensions;
 }
 
-static error *unknown_model(error_code code, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static error *unknown_model(error_code code, const char *format, ...)
+// A version that is meant by its number.
+static error *find_number(model_entry *entry, int64_t version, const version_slot **slot)
 {
-  va_list arguments;
-  va_start(arguments, format);
-  error *e = error_new_va(code, format, arguments);
-  va_end(arguments);
-  return error_wrap(e, "Request for unknown model");
+  *slot = model_entry_version(entry, version);
+  if (*slot == NULL)
+    return model_unknown(ERROR_NOT_FOUND, "'%s' version %" PRId64 " is not found", entry->name,
+                         version);
+  if ((*slot)->state != VERSION_READY)
+    return model_unknown(ERROR_UNAVAILABLE, "'%s' version %" PRId64 " is not at ready state",
+                         entry->name, version);
+  return NULL;
 }
 
-// The largest READY version.
-static error *latest_ready(model_entry *entry, model **m)
+static inline error *find_version(model_entry *entry, int64_t version, model **m)
 {
-  for (size_t i = entry->version_count; i-- > 0;) {
-    if (entry->versions[i].state == VERSION_READY) {
-      *m = model_ref(entry->versions[i].ready);
-      return NULL;
-    }
-  }
-  return unknown_model(ERROR_NOT_FOUND, "'%s' has no available versions", entry->name);
+  const version_slot *slot = NULL;
+  LOCK_SCOPE(&entry->lock);
+  if (version == -1 && entry->routing == NULL)
+    slot = model_entry_latest(entry);
+  if (slot == NULL)
+    RETURN_IF_ERROR(version < 0 ? routing_find(entry, version, &slot)
+                                : find_number(entry, version, &slot));
+  *m = model_ref(slot->ready);
+  return NULL;
 }
 
+// Each request comes here: one that names no version of a model without rules is through at once.
 error *server_find_model(server *s, const char *name, int64_t version, model **m)
 {
-  model_entry *entry = model_table_find(&s->models, name);
+  model_entry *entry = s->models.namespacing ? NULL : model_table_find(&s->models, name);
   if (entry == NULL)
-    return unknown_model(ERROR_NOT_FOUND, "'%s' is not found", name);
-  LOCK_SCOPE(&entry->lock);
-  if (version == -1)
-    return latest_ready(entry, m);
-  const version_slot *v = model_entry_version(entry, version);
-  if (v == NULL)
-    return unknown_model(ERROR_NOT_FOUND, "'%s' version %" PRId64 " is not found", name, version);
-  if (v->state != VERSION_READY)
-    return unknown_model(ERROR_UNAVAILABLE, "'%s' version %" PRId64 " is not at ready state", name,
-                         version);
-  *m = model_ref(v->ready);
-  return NULL;
+    RETURN_IF_ERROR(model_table_find_named(&s->models, name, &entry));
+  return find_version(entry, version, m);
+}
+
+error *server_find_version(model_entry *entry, int64_t version, model **m)
+{
+  return find_version(entry, version, m);
 }
 
 static error *check_exiting(const server *s)
@@ -90,12 +93,6 @@ error *server_is_live(server *s, bool *live)
   return NULL;
 }
 
-static bool is_excused(const version_slot *v)
-{
-  return v->state == VERSION_UNLOADING || (v->state == VERSION_UNAVAILABLE && v->reason != NULL &&
-                                           strcmp(v->reason, "unloaded") == 0);
-}
-
 // False: there is no version with this index. `*well`: it is READY, with its model referenced in
 // `*m`, or meant to be away, and the entry is well.
 static bool look_at_version(model_entry *entry, size_t index, model **m, bool *well)
@@ -107,7 +104,7 @@ static bool look_at_version(model_entry *entry, size_t index, model **m, bool *w
   if (found && entry->versions[index].state == VERSION_READY)
     *m = model_ref(entry->versions[index].ready);
   else if (found)
-    *well = *well && is_excused(&entry->versions[index]);
+    *well = *well && version_slot_is_excused(&entry->versions[index]);
   pthread_mutex_unlock(&entry->lock);
   return found;
 }
@@ -124,19 +121,20 @@ static void ask_entry(model_entry *entry)
 }
 
 // Whether all versions are well, and the instances of those that serve. They are asked without the
-// lock.
-static bool entry_is_ready(model_entry *entry)
+// lock. Where a request may have any model of the repository loaded, one that cannot be is not the
+// server's fault.
+static bool entry_is_ready(model_entry *entry, bool on_demand)
 {
   bool ready = true, well;
   model *m;
   for (size_t i = 0; look_at_version(entry, i, &m, &well); i++) {
-    ready = ready && well;
+    ready = ready && (well || on_demand);
     if (m != NULL) {
       ready = model_is_healthy(m) && ready;
       model_unref(m);
     }
   }
-  return ready && well;
+  return ready && (well || on_demand);
 }
 
 error *server_is_ready(server *s, bool *ready)
@@ -152,7 +150,7 @@ error *server_is_ready(server *s, bool *ready)
   while ((entry = model_table_next(&s->models, entry)) != NULL)
     ask_entry(entry);
   while ((entry = model_table_next(&s->models, entry)) != NULL)
-    *ready = entry_is_ready(entry) && *ready;
+    *ready = entry_is_ready(entry, s->options.on_demand) && *ready;
   return NULL;
 }
 
@@ -174,8 +172,9 @@ error *server_ready_versions(server *s, const char *name, int64_t **versions, si
 {
   *versions = NULL;
   *count = 0;
-  model_entry *entry = model_table_find(&s->models, name);
-  if (entry == NULL)
+  model_entry *entry;
+  AUTO_ERROR error *e = model_table_find_named(&s->models, name, &entry);
+  if (e != NULL)
     return NULL;
   LOCK_SCOPE(&entry->lock);
   *versions = calloc(entry->version_count + 1, sizeof(int64_t));
@@ -187,18 +186,19 @@ error *server_ready_versions(server *s, const char *name, int64_t **versions, si
   return NULL;
 }
 
-error *server_visit_ready(server *s, index_visitor *visit, void *context)
+error *server_visit_ready(server *s, void (*visit)(void *context, model *m), void *context)
 {
+  bool well;
+  model *m;
   size_t count;
   model_entry **entries AUTO_FREE = NULL;
   RETURN_IF_ERROR(model_table_sorted(&s->models, &entries, &count));
-  for (size_t i = 0; i < count; i++) {
-    size_t ready;
-    int64_t *versions AUTO_FREE = NULL;
-    RETURN_IF_ERROR(server_ready_versions(s, entries[i]->name, &versions, &ready));
-    for (size_t k = 0; k < ready; k++)
-      visit(context, &(index_row){entries[i]->name, versions[k], VERSION_READY, ""});
-  }
+  for (size_t i = 0; i < count; i++)
+    for (size_t k = 0; look_at_version(entries[i], k, &m, &well); k++)
+      if (m != NULL) {
+        visit(context, m);
+        model_unref(m);
+      }
   return NULL;
 }
 
@@ -219,7 +219,7 @@ static void visit_row(const index_walk *walk, index_row row)
 #define FAULT_TEXT_BYTES 1024
 
 // A version that was loaded is ready while its instances are.
-static void visit_loaded(const index_walk *walk, const char *name, const model *m, int64_t version)
+static void visit_loaded(const index_walk *walk, const char *name, model *m, int64_t version)
 {
   char fault[FAULT_TEXT_BYTES];
   bool faulty = model_has_fault(m, fault, sizeof(fault));
@@ -241,11 +241,11 @@ static bool visit_version(const index_walk *walk, model_entry *entry, size_t i, 
       loaded = model_ref(v->ready);
     else if (listed || v->state != VERSION_UNAVAILABLE)
       visit_row(walk,
-                (index_row){entry->name, version, v->state, v->reason != NULL ? v->reason : ""});
+                (index_row){entry->bare, version, v->state, v->reason != NULL ? v->reason : ""});
   }
   pthread_mutex_unlock(&entry->lock);
   if (loaded != NULL) {
-    visit_loaded(walk, entry->name, loaded, version);
+    visit_loaded(walk, entry->bare, loaded, version);
     model_unref(loaded);
   }
   return found;
@@ -256,9 +256,9 @@ static void visit_entry(const index_walk *walk, model_entry *entry, bool listed)
 {
   pthread_mutex_lock(&entry->lock);
   if (listed && entry->failure != NULL)
-    visit_row(walk, (index_row){entry->name, -1, VERSION_UNAVAILABLE, entry->failure});
+    visit_row(walk, (index_row){entry->bare, -1, VERSION_UNAVAILABLE, entry->failure});
   else if (listed && entry->version_count == 0)
-    visit_row(walk, (index_row){entry->name, -1, VERSION_UNKNOWN, ""});
+    visit_row(walk, (index_row){entry->bare, -1, VERSION_UNKNOWN, ""});
   pthread_mutex_unlock(&entry->lock);
   for (size_t i = 0; visit_version(walk, entry, i, listed); i++)
     ;
@@ -268,14 +268,14 @@ static void visit_dir(const index_walk *walk, server *s, const repository_model 
 {
   model_entry *entry = model_table_find(&s->models, found->name);
   if (found->duplicate) // Triton lists these even when only READY ones are asked for
-    walk->visit(walk->context, &(index_row){found->name, -1, VERSION_UNAVAILABLE,
+    walk->visit(walk->context, &(index_row){found->bare, -1, VERSION_UNAVAILABLE,
                                             "model appears in two or more repositories"});
   else if (entry != NULL)
     visit_entry(walk, entry, true);
   else if (found->fault != NULL)
-    visit_row(walk, (index_row){found->name, -1, VERSION_UNAVAILABLE, found->fault});
+    visit_row(walk, (index_row){found->bare, -1, VERSION_UNAVAILABLE, found->fault});
   else
-    visit_row(walk, (index_row){found->name, -1, VERSION_UNKNOWN, ""});
+    visit_row(walk, (index_row){found->bare, -1, VERSION_UNKNOWN, ""});
 }
 
 error *server_index(server *s, bool ready_only, index_visitor *visit, void *context)

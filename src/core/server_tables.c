@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // Start-up tables in Triton's layout.
 #include "core/server_tables.h"
 
+#include "backend/frameworks.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "core/gpus.h"
 #include "core/server_state.h"
 #include "core/server_status.h"
 
@@ -11,6 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void log_and_free(table *t)
 {
@@ -21,10 +25,51 @@ static void log_and_free(table *t)
   table_fini(t);
 }
 
+// What a row of the table of backends says of the backend's frameworks.
+typedef struct framework_cell {
+  const char *backend;
+  buffer text;
+} framework_cell;
+
+static void add_framework(void *context, const framework_record *f)
+{
+  framework_cell *cell = context;
+  if (strcmp(f->backend, cell->backend) == 0)
+    buffer_append_format(&cell->text, "%s%s %s from %s", cell->text.size > 0 ? ", " : "", f->name,
+                         f->version, f->path);
+}
+
+static void note_framework(void *context, const framework_record *f)
+{
+  (void)f;
+  *(bool *)context = true;
+}
+
 static void add_backend(void *context, const backend *b)
 {
+  framework_cell cell = {b->name, BUFFER_EMPTY};
+  frameworks_visit(add_framework, &cell);
+  char *frameworks AUTO_FREE = buffer_take_text(&cell.text);
   table_add(context,
-            (const char *const[]){b->name, b->library, b->config != NULL ? b->config->text : ""});
+            (const char *const[]){b->name, b->library, b->config != NULL ? b->config->text : "",
+                                  frameworks != NULL ? frameworks : ""});
+}
+
+// Triton's columns, and one more where a backend has told of a framework.
+static void log_backends(server *s)
+{
+  table backends;
+  bool has_frameworks = false;
+  frameworks_visit(note_framework, &has_frameworks);
+  table_init(&backends, has_frameworks ? 4 : 3,
+             (const char *const[]){"Backend", "Path", "Config", "Framework"});
+  backend_registry_visit(&s->backends, add_backend, &backends);
+  log_and_free(&backends);
+}
+
+static void add_agent(void *context, const agent *a)
+{
+  table_add(context, (const char *const[]){a->name, a->library});
 }
 
 static void add_version(table *t, const model_entry *entry, const version_slot *v)
@@ -75,6 +120,33 @@ static void add_list(table *t, const char *name, const char *end, const string_l
   }
 }
 
+// As Triton prints them.
+static void add_resources(table *t, const setting_list *resources)
+{
+  for (size_t i = 0; i < resources->count; i++) {
+    const setting *s = &resources->items[i];
+    char numbered[64];
+    snprintf(numbered, sizeof(numbered), "rate_limit_resource[%zu]", i);
+    add_option(t, numbered, "{\"name\":\"%s\", \"count\":%s \"device\":%s}", s->name, s->value,
+               s->group);
+  }
+}
+
+// With the sizes that the operator has not set, of devices that are there; ordered by device.
+static void add_pools(table *t, const server *s)
+{
+  const config_gpus gpus = gpus_supported(s->environment.gpus);
+  for (int device = 0; device < MAX_GPUS; device++) {
+    char name[48];
+    snprintf(name, sizeof(name), "%d", device);
+    if (!config_has_gpu(gpus, device) &&
+        setting_list_get(&s->options.gpu_sizes, GPU_POOL_SIZE, name) == NULL)
+      continue;
+    snprintf(name, sizeof(name), GPU_POOL_SIZE "{%d}", device);
+    add_option(t, name, "%" PRIu64, gpus_pool_size(s->environment.gpus, device));
+  }
+}
+
 // The rows that Triton has, in its order.
 static void add_options(table *t, const server *s)
 {
@@ -89,30 +161,57 @@ static void add_options(table *t, const server *s)
     buffer_append_format(&extensions, "%s%s", extensions.size > 0 ? " " : "", *e);
   add_option(t, "server_extensions", "%.*s", (int)extensions.size, extensions.data);
   add_list(t, "model_repository_path[", "]", &o->model_repositories);
-  add_option(t, "model_control_mode", "%s", modes[o->model_control_mode]);
+  add_option(t, "model_control_mode", "%s",
+             o->on_demand ? "MODE_ONDEMAND" : modes[o->model_control_mode]);
   add_list(t, "startup_models_", "", &o->startup_models);
   add_option(t, "strict_model_config", "%d", o->strict_model_config);
   add_option(t, "model_config_name", "%s", o->model_config_name);
-  add_option(t, "rate_limit", "%s", "OFF");
+  add_option(t, "rate_limit", "%s",
+             o->rate_limiter_mode == TRITONSERVER_RATE_LIMIT_OFF ? "OFF" : "EXEC_COUNT");
+  add_resources(t, &o->rate_limiter_resources);
   add_option(t, "pinned_memory_pool_byte_size", "%" PRIu64, o->pinned_memory_pool_bytes);
+  add_pools(t, s);
   add_option(t, "min_supported_compute_capability", "%.1f", o->min_compute_capability);
   add_option(t, "strict_readiness", "%d", o->strict_readiness);
   add_option(t, "exit_timeout", "%u", o->exit_timeout_seconds);
-  add_option(t, "cache_enabled", "%d", 0);
+  add_option(t, "cache_enabled", "%d", s->cache != NULL);
+}
+
+static void add_gpu(table *t, gpus *g, const gpu_device *d)
+{
+  char ordinal[12], capability[24], memory[32], status[160];
+  snprintf(ordinal, sizeof(ordinal), "%d", d->ordinal);
+  snprintf(capability, sizeof(capability), "%d.%d", d->major, d->minor);
+  snprintf(memory, sizeof(memory), "%" PRIu64 " MiB", d->memory_bytes >> 20);
+  gpus_describe_use(g, d->ordinal, status, sizeof(status));
+  table_add(
+      t, (const char *const[]){ordinal, d->name, d->uuid, d->pci_id, capability, memory, status});
+}
+
+static void log_gpus(gpus *g)
+{
+  table t;
+  const gpu_devices *devices = gpus_devices(g);
+  if (devices->count == 0)
+    return;
+  table_init(&t, 7,
+             (const char *const[]){"GPU", "Name", "UUID", "PCI", "Capability", "Memory", "Status"});
+  for (size_t i = 0; i < devices->count; i++)
+    add_gpu(&t, g, &devices->items[i]);
+  log_and_free(&t);
 }
 
 void server_log_tables(server *s)
 {
   if (!log_is_enabled(LOG_LEVEL_INFO))
     return;
+  log_gpus(s->environment.gpus);
   table agents;
   table_init(&agents, 2, (const char *const[]){"Repository Agent", "Path"});
+  agent_registry_visit(&s->agents, add_agent, &agents);
   log_and_free(&agents);
 
-  table backends;
-  table_init(&backends, 3, (const char *const[]){"Backend", "Path", "Config"});
-  backend_registry_visit(&s->backends, add_backend, &backends);
-  log_and_free(&backends);
+  log_backends(s);
 
   table models;
   size_t count;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables that a server writes to its log once the start-up models are in.
 #ifndef NEREID_CORE_SERVER_TABLES_H
 #define NEREID_CORE_SERVER_TABLES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The request is checked and queued, or run by the thread that brings it in an idle instance's
 // place.
 #include "core/submit.h"
@@ -5,6 +6,9 @@
 #include "base/clock.h"
 #include "core/execute.h"
 #include "core/model.h"
+#include "core/model_cache.h"
+#include "core/model_instances.h"
+#include "core/model_queue.h"
 #include "core/refuse.h"
 
 #define RUN_INLINE_NS                                                                              \
@@ -13,9 +17,20 @@
 // Of a submission: time-outs and cancellations come to what is queued.
 static refused_reason refused_of(refusal reason)
 {
-  if (reason == REFUSAL_QUEUE_FULL)
+  switch (reason) {
+  case REFUSAL_QUEUE_FULL:
     return REFUSED_QUEUE_FULL;
-  return reason == REFUSAL_STOPPED ? REFUSED_STOPPING : REFUSED_RESOURCES;
+  case REFUSAL_LATENCY:
+    return REFUSED_LATENCY;
+  case REFUSAL_STOPPED:
+    return REFUSED_STOPPING;
+  case REFUSAL_BATCH:
+  case REFUSAL_NO_SEQUENCE:
+  case REFUSAL_NOT_STARTED:
+    return REFUSED_INVALID;
+  default:
+    return REFUSED_RESOURCES;
+  }
 }
 
 // It never became a request, so that it is no failure of one either: the model's counters of
@@ -34,9 +49,9 @@ static bool enqueue(model *m, request *r, error **e, refused_reason *why)
   *why = REFUSED_RESOURCES;
   if (!model_is_started(m) && (*e = model_start(m)) != NULL)
     return false;
-  if (scheduler_enqueue(m->shared.scheduler, &r->item, &reason))
+  if (model_queue_add(m, r, &reason))
     return true; // another thread may have finished it already
-  *e = refusal_error(r, reason);
+  *e = reason == REFUSAL_LATENCY ? model_queue_latency_error(m, r) : refusal_error(r, reason);
   *why = refused_of(reason);
   return false;
 }
@@ -44,7 +59,8 @@ static bool enqueue(model *m, request *r, error **e, refused_reason *why)
 static bool may_run_inline(const model *m, const request *r)
 {
   const backend *b = m->shared.backend;
-  return r->may_run_inline && (b->computes || b->functions.model_instance_execute_begin != NULL) &&
+  return r->may_run_inline && !r->on_device && m->shared.sequences == NULL &&
+         (b->computes || b->functions.model_instance_execute_begin != NULL) &&
          atomic_load_explicit(&m->shared.typical_ns, memory_order_relaxed) <= RUN_INLINE_NS;
 }
 
@@ -59,10 +75,12 @@ static bool run_inline(model *m, request *r)
     return false;
   model_ref(m); // the request's reference may go with it
   i->items[0] = &r->item;
-  if (execute_briefly(i))
+  if (execute_briefly(i)) {
+    instance_give_back(i);
     scheduler_release(s, claimed);
-  else
+  } else {
     scheduler_hand_off(s, claimed);
+  }
   model_unref(m);
   return true;
 }
@@ -86,6 +104,35 @@ static error *prepare(request *r, trace *t)
   return NULL;
 }
 
+// It is the core's from here on.
+static void begin(request *r)
+{
+  r->factory->start_ns = r->times.start;
+  r->factory->answer_owed = true;
+  request_set_state(r, REQUEST_PENDING);
+}
+
+// Hands the request to what executes its model; false: *e, and it is the caller's.
+static inline bool admit(model *m, request *r, bool may_run_here, error **e, refused_reason *why)
+{
+  *why = REFUSED_RESOURCES;
+  if (m->runner != NULL)
+    return (*e = m->runner->begin(m, r)) == NULL;
+  return (may_run_here && run_inline(m, r)) || enqueue(m, r, e, why);
+}
+
+// True: the request is answered, or a thread of the cache has it.
+static bool ask_cache(model *m, request *r)
+{
+  cache_lookups *lookups = model_cache_lookups(m->cache);
+  if (lookups == NULL)
+    return model_cache_answer(m->cache, r);
+  if (cache_lookups_add(lookups, r))
+    return true;
+  model_cache_skip(m->cache, r);
+  return false;
+}
+
 static error *submit(request *r, trace *t)
 {
   model *m = model_of_target(r->target);
@@ -94,13 +141,14 @@ static error *submit(request *r, trace *t)
   if (e != NULL)
     return refuse_submission(r, e, REFUSED_INVALID);
   response_factory *f = r->factory;
-  f->start_ns = r->times.start;
   r->item.slot = m->shared.ordering != NULL ? &f->slot : NULL;
-  r->item.may_go_ahead = r->may_run_inline; // by the same reasons: a client's, and not large
-  f->answer_owed = true;
-  request_set_state(r, REQUEST_PENDING);
+  if (!r->is_step)                            // of an ensemble's request that may
+    r->item.may_go_ahead = r->may_run_inline; // by the same reasons: a client's, and not large
+  begin(r);
   refused_reason why;
-  if (run_inline(m, r) || enqueue(m, r, &e, &why))
+  if (m->cache != NULL && ask_cache(m, r))
+    return NULL;
+  if (admit(m, r, true, &e, &why))
     return NULL;
   f->answer_owed = false;
   f->trace = NULL;
@@ -120,6 +168,35 @@ error *submit_request(request *r, trace *t)
   return e;
 }
 
+void submit_looked_up(request *r)
+{
+  error *e;
+  refused_reason why;
+  model *m = model_of_target(r->target);
+  if (model_cache_answer(m->cache, r))
+    return;
+  if (m->runner != NULL && request_is_cancelled(r)) { // it would not find out
+    refuse_request(r, refusal_error(r, REFUSAL_CANCELLED), FAILURE_CANCELED);
+    return;
+  }
+  if (admit(m, r, false, &e, &why))
+    return;
+  statistics_count_refusal(&r->target->shared_statistics, why);
+  refuse_request(r, e, FAILURE_REJECTED);
+}
+
+void submit_to_instance(instance *i, request *const *requests, size_t count)
+{
+  uint64_t now = clock_monotonic_ns();
+  for (size_t n = 0; n < count; n++) {
+    requests[n]->times = (request_times){.start = now};
+    requests[n]->item.enqueued_ns = now;
+    begin(requests[n]);
+    i->items[n] = &requests[n]->item;
+  }
+  execute(i, count);
+}
+
 error *submit_cancel(request *r)
 {
   model *m = model_of_target(r->target);
@@ -127,8 +204,13 @@ error *submit_cancel(request *r)
     return request_error(r, ERROR_INTERNAL,
                          "It is not possible to cancel an inference request before calling "
                          "TRITONSERVER_InferAsync.");
-  atomic_store_explicit(&r->factory->cancelled, true, memory_order_relaxed);
-  if (scheduler_cancel(m->shared.scheduler, &r->item))
+  atomic_store_explicit(&r->factory->cancelled, true,
+                        memory_order_seq_cst); // then: is there a run?
+  if (m->runner != NULL)
+    m->runner->cancel(r);
+  else if (model_queue_cancel(m, r))
     cancelled_requests_add(&m->cancelled, &r->item);
+  else if (m->shared.backend->functions.model_cancelled != NULL)
+    m->shared.backend->functions.model_cancelled(m);
   return NULL;
 }

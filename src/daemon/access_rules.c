@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads them, one listener after the other.
 #include "daemon/access_rules.h"
 
@@ -60,7 +61,8 @@ error *access_rules_read(daemon_options *o, access_rules *rules)
   const access_policy access = {
       .secure = o->secure,
       .allow_model_upload = o->allow_model_upload,
-      .loads_models = strcmp(o->model_control_mode, "explicit") == 0,
+      .loads_models = strcmp(o->model_control_mode, "explicit") == 0 ||
+                      strcmp(o->model_control_mode, "ondemand") == 0,
   };
   memset(rules, 0, sizeof(*rules));
   rules->admin.is_admin = true;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the flags say of who may use a listener and how: keys, forwarded fields, TLS. Read by the
 // main thread before anything is opened; the listeners borrow it.
 #ifndef NEREID_DAEMON_ACCESS_RULES_H

@@ -1,13 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the command line, and prints what it may hold.
 #include "daemon/command_line.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "config/suggestion.h"
+#include "daemon/commands.h"
 #include "daemon/yaml_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_RETRIES 1000000
 
@@ -16,39 +20,15 @@ static size_t smaller(size_t a, size_t b)
   return a < b ? a : b;
 }
 
-// Levenshtein's distance, for suggestions. Texts of at most 63 characters.
-static size_t distance(const char *a, const char *b)
+static error *unknown(const command *c, const char *name)
 {
-  size_t row[64];
-  size_t width = smaller(strlen(b), 63);
-  for (size_t k = 0; k <= width; k++)
-    row[k] = k;
-  for (size_t i = 1; a[i - 1] != '\0'; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t k = 1; k <= width; k++) {
-      size_t cost = diagonal + (a[i - 1] != b[k - 1]);
-      diagonal = row[k];
-      row[k] = smaller(cost, smaller(row[k], row[k - 1]) + 1);
-    }
-  }
-  return row[width];
-}
-
-static error *unknown(const char *name)
-{
-  const char *nearest = NULL;
-  size_t least = 4; // farther ones would only confuse
-  for (size_t i = 0; i < option_count; i++) {
-    size_t d = distance(name, option_table[i].name);
-    if (d < least) {
-      least = d;
-      nearest = option_table[i].name;
-    }
-  }
-  if (nearest != NULL)
+  const option *o;
+  suggestion nearest = suggestion_of(slice_of(name));
+  for (size_t i = 0; (o = option_at(c, i)) != NULL; i++)
+    suggestion_consider(&nearest, o->name);
+  if (nearest.best != NULL)
     return error_new(ERROR_INVALID_ARG, "unrecognized option '--%s', did you mean '--%s'?", name,
-                     nearest);
+                     nearest.best);
   return error_new(ERROR_INVALID_ARG, "unrecognized option '--%s', see --help", name);
 }
 
@@ -59,21 +39,16 @@ typedef struct matches {
   const option *last, *last_of_triton;
 } matches;
 
-static bool is_of_triton(const option *o)
+static matches look_up_prefix(const command *c, const char *name, buffer *all)
 {
-  return strstr(o->help, "Not in Triton.") == NULL;
-}
-
-static matches look_up_prefix(const char *name, buffer *all)
-{
+  const option *o;
   matches m = {0};
-  for (size_t i = 0; name[0] != '\0' && i < option_count; i++) {
-    const option *o = &option_table[i];
+  for (size_t i = 0; name[0] != '\0' && (o = option_at(c, i)) != NULL; i++) {
     if (!text_starts_with(o->name, name))
       continue;
     buffer_append_format(all, "%s--%s", m.count++ > 0 ? ", " : "", o->name);
     m.last = o;
-    if (is_of_triton(o)) {
+    if (option_is_of_triton(o)) {
       m.of_triton++;
       m.last_of_triton = o;
     }
@@ -82,15 +57,15 @@ static matches look_up_prefix(const char *name, buffer *all)
 }
 
 // The flag with this name, or the only one that begins so.
-static error *find_option(const char *name, const option **found)
+static error *find_option(const command *c, const char *name, const option **found)
 {
-  *found = option_find(name);
-  if (*found != NULL)
-    return NULL;
+  for (size_t i = 0; (*found = option_at(c, i)) != NULL; i++)
+    if (strcmp((*found)->name, name) == 0)
+      return NULL;
   AUTO_BUFFER buffer all = BUFFER_EMPTY;
-  matches m = look_up_prefix(name, &all);
+  matches m = look_up_prefix(c, name, &all);
   if (m.count == 0)
-    return unknown(name);
+    return unknown(c, name);
   if (m.count > 1 && m.of_triton != 1)
     return error_new(ERROR_INVALID_ARG, "option '--%s' is ambiguous; possibilities: %.*s", name,
                      (int)all.size, all.data);
@@ -104,20 +79,63 @@ typedef struct argument {
   const char *value;
 } argument;
 
-// Takes the flag at *at and its value, which may be the next word.
-static error *take_argument(int count, char **words, int *at, argument *taken)
+// What was typed: flags, and with a command words, in any order.
+typedef struct command_line {
+  int count;
+  char **words;
+  const command *command;
+  argument *flags; // room for all words
+  size_t flag_count;
+  char **rest; // the command's words, the same
+  size_t rest_count;
+  const char *file; // of --config
+} command_line;
+
+static error *unexpected(const char *word)
+{
+  suggestion nearest = suggestion_of(slice_of(word));
+  for (const command *c = command_table; c->name != NULL; c++)
+    suggestion_consider(&nearest, c->name);
+  if (nearest.best == NULL && access(word, F_OK) == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "Unexpected argument: '%s', expected --<flag>=<value>; to serve that file or "
+                     "directory: nereid serve %s",
+                     word, word);
+  if (strcmp(word, "help") == 0)
+    return error_new(ERROR_INVALID_ARG, "Unexpected argument: '%s', see --help", word);
+  if (nearest.best == NULL)
+    return error_new(ERROR_INVALID_ARG, "Unexpected argument: '%s', expected --<flag>=<value>",
+                     word);
+  return error_new(ERROR_INVALID_ARG,
+                   "Unexpected argument: '%s', expected --<flag>=<value>; did you mean 'nereid "
+                   "%s'?",
+                   word, nearest.best);
+}
+
+// What is no flag: the command, or a word for it.
+static error *take_word(command_line *l, char *word)
+{
+  if (l->command != NULL) {
+    l->rest[l->rest_count++] = word;
+    return NULL;
+  }
+  l->command = command_find(word);
+  return l->command != NULL ? NULL : unexpected(word);
+}
+
+// Takes the flag at *at and its value, which may be the next word; then *at is behind them.
+static error *read_flag(const command *c, char *const *words, int count, int *at, argument *taken)
 {
   const char *word = words[(*at)++];
   if (strcmp(word, "-h") == 0)
     word = "--help";
   if (strncmp(word, "--", 2) != 0 || word[2] == '\0')
-    return error_new(ERROR_INVALID_ARG, "Unexpected argument: '%s', expected --<flag>=<value>",
-                     word);
+    return unexpected(word);
   const char *equals = strchr(word, '=');
   char name[128];
   size_t size = equals != NULL ? (size_t)(equals - word - 2) : strlen(word) - 2;
   snprintf(name, sizeof(name), "%.*s", (int)smaller(size, 127), word + 2);
-  RETURN_IF_ERROR(find_option(name, &taken->option));
+  RETURN_IF_ERROR(find_option(c, name, &taken->option));
   if (taken->option->kind == OPTION_FLAG) {
     taken->value = equals != NULL ? equals + 1 : "true";
     return NULL;
@@ -126,6 +144,58 @@ static error *take_argument(int count, char **words, int *at, argument *taken)
     return error_new(ERROR_INVALID_ARG, "option '--%s' requires an argument: %s",
                      taken->option->name, taken->option->value);
   taken->value = equals != NULL ? equals + 1 : words[(*at)++];
+  return NULL;
+}
+
+error *command_line_read_flag(char *const *words, int count, int *at, const option **o,
+                              const char **value)
+{
+  argument taken = {0};
+  error *e = read_flag(NULL, words, count, at, &taken);
+  *o = taken.option;
+  *value = taken.value;
+  return e;
+}
+
+// A flag that is meant for what the command wraps.
+static error *check_wrapping(const command *c, const option *o)
+{
+  bool own = o < option_table || o >= option_table + option_count || strcmp(o->name, "help") == 0;
+  if (c == NULL || !c->wraps || own)
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   "nereid %s does not take --%s: the other command line comes behind '--'",
+                   c->name, o->name);
+}
+
+static error *take_flag(command_line *l, int *at)
+{
+  argument *taken = &l->flags[l->flag_count++];
+  RETURN_IF_ERROR(read_flag(l->command, l->words, l->count, at, taken));
+  RETURN_IF_ERROR(check_wrapping(l->command, taken->option));
+  if (strcmp(taken->option->name, "config") == 0)
+    l->file = taken->value;
+  return NULL;
+}
+
+// Behind "--" all are words.
+static error *take_all(command_line *l)
+{
+  bool flags = true;
+  if (l->count > 1 && strcmp(l->words[l->count - 1], "--") == 0)
+    l->count--; // nothing stands behind it
+  for (int at = 1; at < l->count;) {
+    const char *word = l->words[at];
+    if (flags && l->command != NULL && strcmp(word, "--") == 0) {
+      flags = false;
+      at++;
+    } else if (flags && word[0] == '-') {
+      RETURN_IF_ERROR(take_flag(l, &at));
+    } else {
+      RETURN_IF_ERROR(take_word(l, l->words[at++]));
+      flags = flags && (!l->command->wraps || l->rest_count == 0);
+    }
+  }
   return NULL;
 }
 
@@ -187,43 +257,39 @@ static error *read_vertex_ai_storage(daemon_options *options)
   return string_list_add(&options->model_repositories, storage) ? NULL : error_no_memory();
 }
 
-static error *read_options_from(daemon_options *options, bool secure, const char *file,
-                                const argument *arguments, size_t count)
+static error *read_options_from(daemon_options *options, bool secure, const command_line *l)
 {
-  RETURN_IF_ERROR(daemon_options_init(options, secure));
+  RETURN_IF_ERROR(daemon_options_init(options, l->command, secure));
   read_vertex_ai_mode(options);
-  if (file != NULL)
-    RETURN_IF_ERROR(yaml_config_read(options, file));
-  RETURN_IF_ERROR(apply_arguments(options, arguments, count));
-  read_grpc_tls(options, arguments, count);
+  if (l->file != NULL)
+    RETURN_IF_ERROR(yaml_config_read(options, l->file));
+  RETURN_IF_ERROR(apply_arguments(options, l->flags, l->flag_count));
+  read_grpc_tls(options, l->flags, l->flag_count);
   if (options->model_load_retry_count < 0) // for ever, as in Triton
     options->model_load_retry_count = MAX_RETRIES;
   options->secure = options->secure || strcmp(options->security, "strict") == 0;
+  for (size_t i = 0; i < l->rest_count; i++)
+    if (!string_list_add(&options->words, l->rest[i]))
+      return error_no_memory();
   return read_vertex_ai_storage(options);
 }
 
 error *command_line_read(daemon_options *options, int argument_count, char **words)
 {
   memset(options, 0, sizeof(*options));
-  argument *arguments = calloc((size_t)argument_count + 1, sizeof(*arguments));
-  size_t count = 0;
-  error *e = arguments == NULL ? error_no_memory() : NULL;
-  const char *file = NULL;
-  if (argument_count > 1 && strcmp(words[argument_count - 1], "--") == 0)
-    argument_count--; // nothing stands behind it
-  for (int at = 1; e == NULL && at < argument_count;) {
-    e = take_argument(argument_count, words, &at, &arguments[count]);
-    if (e == NULL && strcmp(arguments[count].option->name, "config") == 0)
-      file = arguments[count].value;
-    count++;
-  }
+  command_line l = {.count = argument_count, .words = words};
+  l.flags = calloc((size_t)argument_count + 1, sizeof(*l.flags));
+  l.rest = calloc((size_t)argument_count + 1, sizeof(*l.rest));
+  error *e = l.flags == NULL || l.rest == NULL ? error_no_memory() : take_all(&l);
+  options->command = l.command; // whose usage it is, also after an error
   if (e == NULL)
-    e = read_options_from(options, false, file, arguments, count);
+    e = read_options_from(options, false, &l);
   if (e == NULL && options->secure) { // which has other defaults
     daemon_options_fini(options);
-    e = read_options_from(options, true, file, arguments, count);
+    e = read_options_from(options, true, &l);
   }
-  free(arguments);
+  free(l.flags);
+  free(l.rest);
   return e;
 }
 
@@ -249,12 +315,32 @@ static void print_option(const option *o, buffer *out)
   buffer_append_char(out, '\n');
 }
 
-void command_line_print_help(buffer *out)
+static void print_command_help(const command *c, buffer *out)
+{
+  const option *o;
+  buffer_append_format(out, "Usage: nereid %s [--<flag>=<value> ...] %s\n%s", c->name, c->words,
+                       c->long_help);
+  if (c->options != NULL)
+    buffer_append_text(out, "\nFlags of its own:\n");
+  for (size_t i = option_count; (o = option_at(c, i)) != NULL; i++)
+    print_option(o, out);
+  if (!c->wraps)
+    buffer_append_text(out, "\nAll flags of the daemon are taken too: nereid --help\n");
+}
+
+void command_line_print_help(const struct command *command, buffer *out)
 {
   const char *group = "";
+  if (command != NULL) {
+    print_command_help(command, out);
+    return;
+  }
   buffer_append_text(out, "Usage: nereid --model-repository=<path> [--<flag>=<value> ...]\n"
                           "Serves machine-learning models over KServe v2. Defaults are in "
-                          "parentheses.\n");
+                          "parentheses.\n\nCommands:\n");
+  for (const struct command *c = command_table; c->name != NULL; c++)
+    buffer_append_format(out, "  nereid %s %s\n        %s nereid %s --help says more.\n", c->name,
+                         c->words, c->help, c->name);
   for (size_t i = 0; i < option_count; i++) {
     const option *o = &option_table[i];
     if (strcmp(o->group, group) != 0)

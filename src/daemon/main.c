@@ -1,8 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // nereid, the daemon: reads its flags and lives until a signal stops it.
 #include "base/buffer.h"
 #include "config/backend_traits.h"
 #include "daemon/access_rules.h"
 #include "daemon/command_line.h"
+#include "daemon/commands.h"
+#include "daemon/error_line.h"
+#include "daemon/private_repository.h"
 #include "daemon/run.h"
 
 #include <malloc.h>
@@ -35,10 +39,10 @@ static void raise_descriptor_limit(void)
   }
 }
 
-static int print_help(void)
+static int print_help(const command *c)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  command_line_print_help(&text);
+  command_line_print_help(c, &text);
   bool written = !text.failed && fwrite(text.data, 1, text.size, stdout) == text.size;
   return written && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -59,28 +63,39 @@ static void set_environment(void)
       setenv(t->variable, t->variable_value, 0);
 }
 
+static error *serve(daemon_options *options, access_rules *rules, int *status)
+{
+  set_signals(); // before there is anything that a signal could leave behind
+  if (options->command != NULL)
+    RETURN_IF_ERROR(options->command->prepare(options));
+  RETURN_IF_ERROR(options_check(options));
+  RETURN_IF_ERROR(access_rules_read(options, rules));
+  set_environment();
+  set_allocator();
+  raise_descriptor_limit();
+  *status = life_run(options, rules);
+  return NULL;
+}
+
 int main(int argument_count, char **arguments)
 {
   daemon_options options;
   access_rules rules = {0};
   int status = EXIT_FAILURE;
   error *e = command_line_read(&options, argument_count, arguments);
-  if (e == NULL && !options.help)
-    e = options_check(&options);
-  if (e == NULL && !options.help)
-    e = access_rules_read(&options, &rules);
+  const command *c = options.command;
+  if (e == NULL && options.help)
+    status = print_help(c);
+  else if (e == NULL && c != NULL && c->run != NULL)
+    status = c->run(&options);
+  else if (e == NULL)
+    e = serve(&options, &rules, &status);
   if (e != NULL) {
-    fprintf(stderr, "error: %s\n", error_message(e));
+    error_line_print(e);
     error_free(e);
-  } else if (options.help) {
-    status = print_help();
-  } else {
-    set_signals();
-    set_environment();
-    set_allocator();
-    raise_descriptor_limit();
-    status = life_run(&options, &rules);
+    status = c != NULL ? c->usage_status : EXIT_FAILURE;
   }
+  private_repository_remove(&options);
   access_rules_fini(&rules);
   daemon_options_fini(&options);
   return status;

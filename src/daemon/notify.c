@@ -1,7 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // One datagram. Source of the protocol: sd_notify(3).
 #include "daemon/notify.h"
 
+#include "base/clock.h"
+
+#include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,4 +31,12 @@ void notify_service_manager(const char *state)
   (void)sendto(descriptor, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
   close(descriptor);
+}
+
+void notify_reloading(void)
+{
+  char state[64];
+  snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+           clock_monotonic_ns() / 1000);
+  notify_service_manager(state);
 }

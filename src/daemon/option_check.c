@@ -1,4 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of flags against each other.
+#include "daemon/cache_setup.h"
+#include "daemon/flag_notes.h"
 #include "daemon/options.h"
 
 #include "base/text.h"
@@ -75,52 +78,10 @@ static error *check_mode(const char *flag, const char *text)
              : option_bad_value(flag, text, "three octal digits such as 660");
 }
 
-// "<cache>,size=0" asks for nothing.
-static error *check_cache_config(const char *text)
-{
-  const char *comma = strchr(text, ',');
-  const char *equals = comma == NULL ? NULL : strchr(comma, '=');
-  if (equals == NULL || comma == text || equals == comma + 1 || equals[1] == '\0')
-    return option_bad_value("cache-config", text, "<cache>,<setting>=<value>");
-  if (strcmp(comma, ",size=0") == 0)
-    return NULL;
-  return error_new(ERROR_UNSUPPORTED,
-                   "--cache-config is not supported by nereid yet: leave it out, then each answer "
-                   "is computed");
-}
-
-static error *check_cache(const daemon_options *o)
-{
-  for (size_t i = 0; i < o->cache_configs.count; i++)
-    RETURN_IF_ERROR(check_cache_config(o->cache_configs.items[i]));
-  if (o->response_cache_bytes == 0)
-    return NULL;
-  return error_new(ERROR_UNSUPPORTED,
-                   "--response-cache-byte-size=%" PRId64 " is not supported by nereid yet: leave "
-                   "it out, or give 0, then each answer is computed",
-                   o->response_cache_bytes);
-}
-
-// Where Triton has something that is not there yet: what to do instead.
-static error *check_absent(const daemon_options *o)
-{
-  if (o->allow_sagemaker)
-    return error_new(ERROR_UNSUPPORTED,
-                     "--allow-sagemaker is not supported by nereid yet: leave it out, and have a "
-                     "proxy send /ping to /v2/health/ready and /invocations to "
-                     "/v2/models/<model>/infer");
-  if (o->allow_vertex_ai)
-    return error_new(ERROR_UNSUPPORTED,
-                     "--allow-vertex-ai (which AIP_MODE=PREDICTION gives) is not supported by "
-                     "nereid yet: give --allow-vertex-ai=false --allow-http=true --http-port=<that "
-                     "of AIP_HTTP_PORT>, and as routes /v2/health/ready and "
-                     "/v2/models/<model>/infer");
-  return check_cache(o);
-}
-
 error *options_check(const daemon_options *o)
 {
-  RETURN_IF_ERROR(check_absent(o));
+  RETURN_IF_ERROR(flag_notes_check(o));
+  RETURN_IF_ERROR(cache_flags_check(o));
   if (o->model_repositories.count == 0)
     return error_new(ERROR_INVALID_ARG,
                      "--model-repository must be specified: the directory that holds the models");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flags, in the order of --help. Names and defaults are Triton's unless docs/flags.md says
 // otherwise.
 #include "daemon/options.h"
@@ -45,6 +46,8 @@
 #define MEMORY     "Memory and devices"
 #define CACHE      "Response cache and repository agents"
 #define CLOUD      "SageMaker and Vertex AI"
+#define CHECK      "Check"
+#define MIGRATE    "Migrate"
 
 const option option_table[] = {
     FLAG(GLOBAL, "help", help, "Print this text and exit."),
@@ -60,6 +63,9 @@ const option option_table[] = {
     INTEGER(GLOBAL, "shutdown-delay-secs", "<seconds>", shutdown_delay_seconds, 0, 3600, "0",
             "How long to serve on, not ready, before the server stops: for load balancers. Not in "
             "Triton."),
+    CHOICE(GLOBAL, "listen", "start|ready", listen, "start",
+           "When HTTP and gRPC take connections: before the start-up models load, or after, as "
+           "Triton. Not in Triton."),
     BOOL(GLOBAL, "strict-readiness", strict_readiness, "true",
          "Ready only while every model is. Otherwise ready once start-up is over."),
 
@@ -74,8 +80,8 @@ const option option_table[] = {
          "Not in Triton."),
     LIST(SECURITY, "restricted-api", "<category>,...:<key>=<value>", restricted_apis,
          "Categories that want the header <key> with this value, at all listeners; a value "
-         "file:<path> "
-         "or env:<name> is read from there. May be repeated. Not in Triton."),
+         "file:<path>, "
+         "cred:<name> or env:<name> is read from there. May be repeated. Not in Triton."),
     TEXT(SECURITY, "unix-socket-mode", "<octal>", unix_socket_mode, "",
          "Permissions of Unix sockets' files; as the umask says when empty. Not in Triton."),
     TEXT(SECURITY, "admin-address", "unix:/<path>", admin_address, "",
@@ -110,12 +116,17 @@ const option option_table[] = {
          "Under --secure, links in a repository are followed below this directory, too; otherwise "
          "they "
          "are followed wherever they lead. May be repeated. Not in Triton."),
-    CHOICE(REPOSITORY, "model-control-mode", "none|explicit|poll", model_control_mode, "none",
-           "none: load all models at the start. explicit: those of --load-model, and what the load "
-           "endpoint is asked for. poll is not supported yet."),
+    CHOICE(
+        REPOSITORY, "model-control-mode", "none|explicit|poll|ondemand", model_control_mode, "none",
+        "none: load all models at the start. explicit: those of --load-model, and what the load "
+        "endpoint is asked for. poll: all models, and what comes, goes or changes later. ondemand "
+        "(not in Triton): as explicit, and a request for a model that is not loaded loads it."),
+    TEXT(
+        REPOSITORY, "model-memory-budget", "<bytes>[K|M|G|T]", model_memory_budget, "0",
+        "Memory of the loaded models together under ondemand: models that nobody uses are unloaded "
+        "for others, the longest unused first; 0 for no limit. K is 1024. Not in Triton."),
     COUNT(REPOSITORY, "repository-poll-secs", "<seconds>", repository_poll_secs, 0, INT32_MAX, "15",
-          "Seconds between two looks at the repository under poll, which is not supported yet; "
-          "else without effect, as in Triton."),
+          "Seconds between two looks at the repositories under poll; 0: none after the start."),
     LIST(REPOSITORY, "load-model", "<name>", load_models,
          "Model to load at the start under explicit control. May be repeated; * alone is all."),
     BOOL(REPOSITORY, "strict-model-config", strict_model_config, "false",
@@ -129,7 +140,7 @@ const option option_table[] = {
     COUNT(REPOSITORY, "model-load-retry-count", "<count>", model_load_retry_count, INT_MIN, 1000000,
           "0", "How often a failed load is tried again; below 0 is for ever."),
     BOOL(REPOSITORY, "model-namespacing", model_namespacing, "false",
-         "Same names in several repositories. true is not supported yet."),
+         "A model's name is its own within its repository only."),
 
     BOOL(HTTP, "allow-http", allow_http, "true", "Serve HTTP."),
     TEXT(HTTP, "http-address", "<address>", http.listen.address, "0.0.0.0",
@@ -243,13 +254,13 @@ const option option_table[] = {
 
     BOOL(METRICS, "allow-metrics", allow_metrics, "true", "Serve Prometheus metrics."),
     BOOL(METRICS, "allow-gpu-metrics", allow_gpu_metrics, "true",
-         "GPU metrics, where there is a GPU. There are none yet."),
+         "Metrics of GPUs, where there are any."),
     BOOL(METRICS, "allow-cpu-metrics", allow_cpu_metrics, "true", "CPU use and memory."),
     TEXT(METRICS, "metrics-address", "<address>", metrics.address, "",
          "Address to listen on, as of HTTP; that one when empty."),
     PORT(METRICS, "metrics-port", metrics.port, "8002"),
     DOUBLE(METRICS, "metrics-interval-ms", "<ms>", metrics_interval_ms, "2000",
-           "Least time between two samples of CPU use."),
+           "Time between two samples of GPUs; the least one of CPU use."),
     LIST(METRICS, "metrics-config", "<setting>=<value>", metrics_configs,
          "A setting of the metrics. May be repeated."),
 
@@ -272,7 +283,8 @@ const option option_table[] = {
     LIST(BACKEND, "backend-config", "[<backend>,]<setting>=<value>", backend_configs,
          "A setting of a backend, or of all. May be repeated."),
     TEXT(BACKEND, "cache-directory", "<path>", cache_directory, "",
-         "Where response caches are looked for. Not needed: there are none yet."),
+         "Where response caches are: <path>/<name>/libtritoncache_<name>.so. nereid's own when "
+         "empty."),
     CHOICE(BACKEND, "worker-sandbox", "standard|strict", worker_sandbox, "standard",
            "What processes that run Python models are kept from. Not in Triton."),
     FLAG(BACKEND, "strict-outputs", strict_outputs,
@@ -280,33 +292,40 @@ const option option_table[] = {
     LIST(BACKEND, "host-policy", "<policy>,<setting>=<value>", host_policies,
          "A setting of a host policy: numa-node or cpu-cores. May be repeated."),
     CHOICE(BACKEND, "rate-limit", "off|execution_count", rate_limit, "off",
-           "Rate limiting. execution_count is not supported yet."),
+           "execution_count: instances wait for the resources that their groups name."),
     LIST(BACKEND, "rate-limit-resource", "<name>:<count>[:<device>]", rate_limit_resources,
-         "A resource of the rate limiter. May be repeated."),
+         "How much of a resource there is, on each device or on one. May be repeated."),
 
     COUNT(MEMORY, "pinned-memory-pool-byte-size", "<bytes>", pinned_memory_pool_bytes, 0, INT64_MAX,
-          "268435456", "Pinned memory for GPUs; without a GPU none is taken."),
+          "268435456", "Pinned memory that the server hands out while a GPU is used. 0: none."),
     LIST(MEMORY, "cuda-memory-pool-byte-size", "<device>:<bytes>", cuda_memory_pools,
-         "Memory of a GPU; without a GPU none is taken. May be repeated."),
-    DOUBLE(MEMORY, "min-supported-compute-capability", "<version>", min_compute_capability, "6.0",
-           "Least compute capability of a GPU."),
+         "Memory of a GPU that the server hands out while the GPU is used; 67108864 unless it is "
+         "said. 0: none. May be repeated."),
+    DOUBLE(MEMORY, "min-supported-compute-capability", "<version>", min_compute_capability, "7.5",
+           "Least compute capability of a GPU: those below are not used."),
     BOOL(MEMORY, "enable-peer-access", enable_peer_access, "true",
-         "Peer access between GPUs, where there are any."),
+         "GPUs that are used reach each other's memory, where the machine allows it."),
     COUNT(MEMORY, "buffer-manager-thread-count", "<count>", buffer_manager_thread_count, 0, 1024,
           "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
 
     LIST(MEMORY, "cuda-virtual-address-size", "<device>:<bytes>", cuda_address_spaces,
-         "Address space of a GPU; without a GPU none is taken. May be repeated."),
+         "Largest growable state of a sequence on a GPU; 1073741824 unless it is said. May be "
+         "repeated."),
     LIST(MEMORY, "model-load-gpu-limit", "<device>:<fraction>", model_load_gpu_limits,
-         "How much of a GPU's memory may be in use when a model loads; no effect without GPUs. May "
-         "be repeated."),
+         "How much of a GPU's memory may be in use when an instance has come to it, as a part "
+         "from 0 to 1: above, the load fails. May be repeated."),
+    CHOICE(
+        MEMORY, "on-gpu-fault", "refuse|exit", on_gpu_fault, "refuse",
+        "When a GPU fails that models run on: refuse their requests, or stop, with status 3. Not "
+        "in Triton."),
 
     LIST(CACHE, "cache-config", "<cache>,<setting>=<value>", cache_configs,
-         "A setting of a response cache. Not supported yet, but for size=0. May be repeated."),
+         "A setting of the response cache, such as local,size=1048576. May be repeated."),
     COUNT(CACHE, "response-cache-byte-size", "<bytes>", response_cache_bytes, 0, INT64_MAX, "0",
-          "Deprecated, see --cache-config. Not supported yet, but for 0."),
+          "Deprecated: --cache-config=local,size=<bytes>. 0: there is no cache."),
     TEXT(CACHE, "repoagent-directory", "<path>", repository_agent_directory, "",
-         "Where repository agents are looked for. Not needed: there are none yet."),
+         "Where repository agents are: <path>/<name>/libtritonrepoagent_<name>.so. nereid's own "
+         "when empty."),
 
     BOOL(CLOUD, "allow-sagemaker", allow_sagemaker, "false",
          "Serve SageMaker's requests. true is not supported yet."),
@@ -338,3 +357,25 @@ const secure_setting secure_settings[] = {
 };
 
 const size_t secure_setting_count = sizeof(secure_settings) / sizeof(secure_settings[0]);
+
+const option check_options[] = {
+    FLAG(CHECK, "json", check.json, "Print one JSON object: docs/check.md has its members."),
+    FLAG(CHECK, "strict", check.strict, "Warnings count as errors in the exit status."),
+    FLAG(CHECK, "load", check.load,
+         "Load each model, too, one after another, and say what its backend says. No port is "
+         "opened."),
+    TEXT(CHECK, "print-config", "<model>", check.print_config, "",
+         "Print the completed configuration of one model, and where each value is from."),
+};
+
+const size_t check_option_count = sizeof(check_options) / sizeof(check_options[0]);
+
+const option migrate_options[] = {
+    FLAG(MIGRATE, "json", migrate.json,
+         "Print one JSON object: docs/migrating.md has its members."),
+    FLAG(MIGRATE, "load", migrate.load,
+         "Load each model, too, one after another, and say what its backend says. No port is "
+         "opened."),
+};
+
+const size_t migrate_option_count = sizeof(migrate_options) / sizeof(migrate_options[0]);

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Setting of flags by the table.
 #include "daemon/options.h"
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "daemon/commands.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,14 +39,24 @@ static void set_integer(daemon_options *options, const option *o, int64_t value)
     *(int64_t *)field = value;
 }
 
-error *daemon_options_init(daemon_options *options, bool secure)
+const option *option_at(const struct command *command, size_t i)
 {
+  if (i < option_count)
+    return &option_table[i];
+  i -= option_count;
+  return command != NULL && command->options != NULL && i < *command->option_count
+             ? &command->options[i]
+             : NULL;
+}
+
+error *daemon_options_init(daemon_options *options, const struct command *command, bool secure)
+{
+  const option *o;
   memset(options, 0, sizeof(*options));
-  for (size_t i = 0; i < option_count; i++) {
-    const option *o = &option_table[i];
+  options->command = command;
+  for (size_t i = 0; (o = option_at(command, i)) != NULL; i++)
     if (o->default_value != NULL)
       RETURN_IF_ERROR(option_set(options, o, o->default_value));
-  }
   for (size_t i = 0; secure && i < secure_setting_count; i++)
     RETURN_IF_ERROR(
         option_set(options, option_find(secure_settings[i].name), secure_settings[i].value));
@@ -53,8 +65,8 @@ error *daemon_options_init(daemon_options *options, bool secure)
 
 void daemon_options_fini(daemon_options *options)
 {
-  for (size_t i = 0; i < option_count; i++) {
-    const option *o = &option_table[i];
+  const option *o;
+  for (size_t i = 0; (o = option_at(options->command, i)) != NULL; i++) {
     void *field = option_field(options, o);
     if (o->kind == OPTION_LIST) {
       string_list_fini(field);
@@ -64,6 +76,9 @@ void daemon_options_fini(daemon_options *options)
     }
   }
   string_list_fini(&options->warnings);
+  string_list_fini(&options->words);
+  free(options->private_repository);
+  options->private_repository = NULL;
 }
 
 const option *option_find(const char *name)
@@ -72,6 +87,11 @@ const option *option_find(const char *name)
     if (strcmp(option_table[i].name, name) == 0)
       return &option_table[i];
   return NULL;
+}
+
+bool option_is_of_triton(const option *o)
+{
+  return strstr(o->help, "Not in Triton.") == NULL;
 }
 
 // ---- values ----

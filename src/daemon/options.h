@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The daemon's flags: one table from which the command line, --config files, --help and
 // docs/flags.md come. Read once by the main thread before anything else runs.
 #ifndef NEREID_DAEMON_OPTIONS_H
@@ -13,6 +14,16 @@
 
 // What the flags set. Texts are owned.
 typedef struct daemon_options {
+  const struct command *command; // NULL: none, the daemon serves repositories
+  string_list words;             // of the command
+  struct {
+    bool json, strict, load;
+    char *print_config; // "": no
+  } check;              // flags of nereid check
+  struct {
+    bool json, load;
+  } migrate;                // flags of nereid migrate
+  char *private_repository; // that `nereid serve` made: removed at the end; NULL: none
   bool help;
   char *config_file;
 
@@ -20,6 +31,7 @@ typedef struct daemon_options {
   bool exit_on_error;
   int64_t exit_timeout_seconds;
   int64_t shutdown_delay_seconds;
+  char *listen;
   bool strict_readiness;
 
   bool secure;
@@ -44,7 +56,8 @@ typedef struct daemon_options {
   string_list model_repositories;
   string_list model_repository_allows;
   char *model_control_mode;
-  int64_t repository_poll_secs; // no effect: poll is not there
+  char *model_memory_budget;
+  int64_t repository_poll_secs;
   string_list load_models;
   bool strict_model_config;
   bool disable_auto_complete;
@@ -83,7 +96,7 @@ typedef struct daemon_options {
   char *trace_log_frequency;
 
   char *backend_directory;     // "": where nereid's own are
-  char *cache_directory;       // not needed
+  char *cache_directory;       // likewise
   string_list backend_configs; // "<backend>,<setting>=<value>"
   char *worker_sandbox;
   bool strict_outputs;
@@ -98,10 +111,11 @@ typedef struct daemon_options {
   int64_t buffer_manager_thread_count;
   string_list cuda_address_spaces;   // "<device>:<bytes>"
   string_list model_load_gpu_limits; // "<device>:<fraction>"
+  char *on_gpu_fault;
 
   string_list cache_configs; // "<cache>,<setting>=<value>"
   int64_t response_cache_bytes;
-  char *repository_agent_directory; // not needed
+  char *repository_agent_directory; // "": where nereid's own are
 
   bool allow_sagemaker; // refused, and what goes with them is not needed
   bool allow_vertex_ai;
@@ -138,6 +152,12 @@ typedef struct option {
 extern const option option_table[];
 extern const size_t option_count;
 
+extern const option check_options[]; // of nereid check alone
+extern const size_t check_option_count;
+
+extern const option migrate_options[]; // of nereid migrate alone
+extern const size_t migrate_option_count;
+
 // Another default of a flag under --secure. What --secure means beyond flags is in access_rules.c
 // (who may do what) and options_check (not as root).
 typedef struct secure_setting {
@@ -148,12 +168,18 @@ typedef struct secure_setting {
 extern const secure_setting secure_settings[];
 extern const size_t secure_setting_count;
 
+// The flags that a command (NULL: none) takes, its own last; NULL behind the last.
+const option *option_at(const struct command *command, size_t i);
+
 // Sets the defaults, those of --secure when `secure` is set.
-error *daemon_options_init(daemon_options *options, bool secure);
+error *daemon_options_init(daemon_options *options, const struct command *command, bool secure);
 void daemon_options_fini(daemon_options *options);
 
 // The flag of this name, or NULL.
 const option *option_find(const char *name);
+
+// Whether Triton has the flag, too.
+bool option_is_of_triton(const option *o);
 
 // Where its value is.
 void *option_field(daemon_options *options, const option *o);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens and closes ports. Main and life threads, one after the other.
 #include "daemon/ports.h"
 
@@ -12,6 +13,8 @@
 #endif
 
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define ADMIN_CONNECTIONS   32
 #define METRICS_CONNECTIONS 100
@@ -20,15 +23,19 @@
 typedef struct port_row {
   const char *what;                  // failed, as Triton says it
   const char *service;               // its name in the log
+  const char *socket;                // its name in a unit of the service manager
   const listener_protocol *protocol; // NULL: the build is without it
 } port_row;
 
 static const port_row rows[PORTS] = {
-    [PORT_HTTP] = {"failed to start HTTP service", "HTTPService", &http_protocol},
-    [PORT_GRPC] = {"failed to start GRPC service", "GRPCInferenceService", GRPC_PROTOCOL},
-    [PORT_ADMIN_HTTP] = {"failed to start admin service", "admin HTTP service", &http_protocol},
-    [PORT_ADMIN_GRPC] = {"failed to start admin service", "admin GRPC service", GRPC_PROTOCOL},
-    [PORT_METRICS] = {"failed to start Metrics service", "Metrics Service", &metrics_protocol},
+    [PORT_HTTP] = {"failed to start HTTP service", "HTTPService", "http", &http_protocol},
+    [PORT_GRPC] = {"failed to start GRPC service", "GRPCInferenceService", "grpc", GRPC_PROTOCOL},
+    [PORT_ADMIN_HTTP] = {"failed to start admin service", "admin HTTP service", "admin-http",
+                         &http_protocol},
+    [PORT_ADMIN_GRPC] = {"failed to start admin service", "admin GRPC service", "admin-grpc",
+                         GRPC_PROTOCOL},
+    [PORT_METRICS] = {"failed to start Metrics service", "Metrics Service", "metrics",
+                      &metrics_protocol},
 };
 
 static unsigned compression_level(const char *name)
@@ -122,6 +129,10 @@ static error *open_port(ports *p, port which, exposure *exposed)
     frontend_log_warning("gRPC is not served: %s", "this build is without it (NEREID_GRPC=OFF)");
     return NULL;
   }
+  options.listen.given = p->given[which];
+  if (p->is_inherited[which])
+    options.listen.address = NULL;
+  p->given[which] = 0;
   RETURN_IF_ERROR(listener_new(row->protocol, &options, p->server, &p->open[which]));
   const listen_socket *socket = &p->open[which]->socket;
   frontend_log_info("Started %s at %s%s", row->service, socket->where,
@@ -132,19 +143,79 @@ static error *open_port(ports *p, port which, exposure *exposed)
   return NULL;
 }
 
-error *ports_open(ports *p, const char **what)
+static bool is_deferred(const ports *p, port which)
+{
+  return (which == PORT_HTTP || which == PORT_GRPC) && strcmp(p->options->listen, "ready") == 0;
+}
+
+// So that a port that is in use ends the start before models load. A Unix socket's file would be
+// taken for one that a server has left.
+static error *reserve(ports *p, port which)
+{
+  listener_options options;
+  if (!read_options(p, which, &options) || rows[which].protocol == NULL || p->given[which] > 0 ||
+      listen_is_unix(options.listen.address))
+    return NULL;
+  return listen_reserve(&options.listen, &p->given[which]);
+}
+
+static error *open_those(ports *p, bool deferred, const char **what)
 {
   exposure exposed[PORTS];
   for (port which = 0; which < PORTS; which++) {
     *what = rows[which].what;
-    RETURN_IF_ERROR(open_port(p, which, &exposed[which]));
-    if (which != PORT_GRPC)
-      continue;
-    const exposure *const to_proxies[] = {p->open[PORT_HTTP] != NULL ? &exposed[PORT_HTTP] : NULL,
-                                          p->open[PORT_GRPC] != NULL ? &exposed[PORT_GRPC] : NULL};
-    exposure_log_proxy(to_proxies, 2);
+    if (is_deferred(p, which) == deferred)
+      RETURN_IF_ERROR(open_port(p, which, &exposed[which]));
+    else if (!deferred)
+      RETURN_IF_ERROR(reserve(p, which));
   }
+  const exposure *const to_proxies[] = {p->open[PORT_HTTP] != NULL ? &exposed[PORT_HTTP] : NULL,
+                                        p->open[PORT_GRPC] != NULL ? &exposed[PORT_GRPC] : NULL};
+  exposure_log_proxy(to_proxies, 2);
   return NULL;
+}
+
+// Who reaches the operator's ports may do everything, which a file's mode decides.
+static error *check_inherited(port which, int socket_fd)
+{
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  bool is_admin = which == PORT_ADMIN_HTTP || which == PORT_ADMIN_GRPC;
+  if (!is_admin ||
+      (getsockopt(socket_fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX))
+    return NULL;
+  return error_new(ERROR_INVALID_ARG, "the socket '%s' of the service manager: expected a Unix one",
+                   rows[which].socket);
+}
+
+// Only of ports that flags ask for; what is left is warned of.
+static error *take_inherited(ports *p)
+{
+  listener_options unused;
+  error *e = NULL;
+  for (port which = 0; which < PORTS && e == NULL; which++) {
+    if (!read_options(p, which, &unused) || rows[which].protocol == NULL)
+      continue;
+    p->given[which] = inherited_take(p->inherited, rows[which].socket);
+    p->is_inherited[which] = p->given[which] > 0;
+    if (p->is_inherited[which])
+      e = check_inherited(which, p->given[which]);
+  }
+  inherited_free(p->inherited);
+  p->inherited = NULL;
+  return e;
+}
+
+error *ports_open(ports *p, const char **what)
+{
+  *what = "taking the sockets of the service manager";
+  RETURN_IF_ERROR(take_inherited(p));
+  return open_those(p, false, what);
+}
+
+error *ports_open_deferred(ports *p, const char **what)
+{
+  return is_deferred(p, PORT_HTTP) ? open_those(p, true, what) : NULL;
 }
 
 void ports_announce_stop(ports *p)
@@ -174,6 +245,10 @@ void ports_close(ports *p)
 {
   static const port order[PORTS] = {PORT_ADMIN_GRPC, PORT_ADMIN_HTTP, PORT_GRPC, PORT_HTTP,
                                     PORT_METRICS};
-  for (size_t i = 0; i < PORTS; i++)
+  for (size_t i = 0; i < PORTS; i++) {
     listener_free(p->open[order[i]]);
+    if (p->given[order[i]] > 0)
+      close(p->given[order[i]]);
+  }
+  inherited_free(p->inherited);
 }

@@ -1,12 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 // Main waits for two things: signals, and what its helper thread reports (start-up is over, the
 // drain is over). So it can always hear the second signal.
 #include "daemon/run.h"
 
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
+#include "daemon/call_lines.h"
 #include "daemon/notify.h"
 #include "daemon/ports.h"
+#include "daemon/private_repository.h"
 #include "daemon/server_setup.h"
 #include "daemon/start_summary.h"
 #include "daemon/trace_setup.h"
@@ -18,6 +22,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -30,12 +35,23 @@
 #define NS_PER_SECOND UINT64_C(1000000000)
 // How long the answers that are given at the exit timeout may take to leave.
 #define LAST_ANSWERS_NS NS_PER_SECOND
+// What comes within this time of the first signal is the same wish: timeout(1) and launchers signal
+// the process and its group.
+#define SAME_SIGNAL_NS NS_PER_SECOND
+#define EXIT_GPU_FAULT 3    // --on-gpu-fault=exit
+#define GPU_FAULT      (-1) // in place of a signal's number
+#define REST_SECONDS   10   // for what a stop does besides waiting
+#define LAST_WORDS     2    // seconds, of who ends the process: the log's file may hang, too
+#define CREATING       "creating server"
 
 typedef struct server_run {
   ports ports;
   uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
+  int fault;   // wakeup: a GPU has failed, and the process is to end
+  bool faulty; // for that
+  bool ready;  // the service manager has been told so
   pthread_t helper;
   error *startup_outcome; // of await_startup
   error *stop_outcome;    // of drain_and_stop
@@ -100,6 +116,9 @@ static error *open_ports(server_run *l, const char **what)
   access_rules_warn(l->ports.options, l->ports.rules);
   *what = "starting jobs";
   RETURN_IF_ERROR(jobs_new(&l->ports.jobs));
+  l->ports.shared_memory = shared_memory_new(l->ports.options->allow_client_shm, l->ports.jobs);
+  if (l->ports.shared_memory == NULL)
+    return error_no_memory();
   return ports_open(&l->ports, what);
 }
 
@@ -108,6 +127,7 @@ static error *open_ports(server_run *l, const char **what)
 static void close_ports(server_run *l)
 {
   ports_close(&l->ports);
+  shared_memory_forget_jobs(l->ports.shared_memory);
   jobs_free(l->ports.jobs);
   access_log_close(l->ports.access_log);
   trace_service_free(l->ports.trace);
@@ -146,6 +166,7 @@ static void *drain_and_stop(void *pointer)
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->ports.server, (unsigned)rest));
+  NEREID_ServerEndSequences(l->ports.server);
   l->stop_outcome = error_from_abi(TRITONSERVER_ServerStop(l->ports.server));
   if (l->stop_outcome != NULL)
     ports_drain(&l->ports, clock_monotonic_ns() + LAST_ANSWERS_NS);
@@ -162,13 +183,80 @@ static error *start_helper(server_run *l, void *(*run)(void *))
 
 // ---- waiting ----
 
-// The signal that came, or 0 when helper threads are done; how many is added to *reports.
+// What the end's thread has, as long as the process lives: main's own may be gone.
+static struct {
+  uint64_t at_ns;
+  atomic_int status;
+  char *private_repository; // NULL: there is none
+} late_end = {.status = EXIT_FAILURE};
+
+static void *end_at_once(void *unused)
+{
+  (void)unused;
+  clock_sleep_until(clock_monotonic_ns() + LAST_WORDS * NS_PER_SECOND);
+  _exit(atomic_load(&late_end.status));
+}
+
+static void *end_late(void *unused)
+{
+  (void)unused;
+  clock_sleep_until(late_end.at_ns);
+  pthread_t thread;
+  AUTO_ERROR error *e = thread_start(&thread, "end at once", end_at_once, NULL);
+  if (e != NULL)
+    _exit(atomic_load(&late_end.status));
+  frontend_log_error(
+      "%s",
+      "stopped at once, since the end takes too long: maybe a GPU's driver does not come back");
+  if (late_end.private_repository != NULL)
+    dir_remove_path(late_end.private_repository);
+  _exit(atomic_load(&late_end.status));
+}
+
+static int is_driver(struct dl_phdr_info *library, size_t size, void *unused)
+{
+  const char *slash = strrchr(library->dlpi_name, '/');
+  (void)size, (void)unused;
+  return strcmp(slash == NULL ? library->dlpi_name : slash + 1, "libcuda.so.1") == 0;
+}
+
+// Whoever has loaded it. dlopen would wait for a library that is being loaded, whose start may
+// hang.
+static bool driver_is_loaded(void)
+{
+  return dl_iterate_phdr(is_driver, NULL) != 0;
+}
+
+// The driver of a GPU may keep whoever asks it for ever, also where no fault is known: a client's
+// region that is opened or closed, a context that goes with the process. What has not ended by then
+// is left.
+static void limit_end(const server_run *l)
+{
+  const daemon_options *o = l->ports.options;
+  const int64_t seconds = o->shutdown_delay_seconds + o->exit_timeout_seconds + REST_SECONDS;
+  pthread_t thread;
+  if (!driver_is_loaded())
+    return;
+  late_end.at_ns = clock_monotonic_ns() + (uint64_t)seconds * NS_PER_SECOND;
+  if (o->private_repository != NULL)
+    late_end.private_repository = strdup(o->private_repository);
+  error *e = thread_start(&thread, "end", end_late, NULL);
+  if (e == NULL)
+    pthread_detach(thread);
+  else
+    frontend_log_warning("%s: a driver that hangs is waited for", error_message(e));
+  error_free(e);
+}
+
+// The signal that came, GPU_FAULT, or 0 when helper threads are done; how many is added to
+// *reports.
 static int await_event(server_run *l, size_t *reports)
 {
   struct pollfd events[] = {{.fd = l->signals, .events = POLLIN},
-                            {.fd = l->report, .events = POLLIN}};
+                            {.fd = l->report, .events = POLLIN},
+                            {.fd = l->fault, .events = POLLIN}};
   for (;;) {
-    if (poll(events, 2, -1) < 0 && errno != EINTR)
+    if (poll(events, 3, -1) < 0 && errno != EINTR)
       return SIGTERM; // cannot wait: stop in good order
     struct signalfd_siginfo info;
     uint64_t count;
@@ -176,18 +264,29 @@ static int await_event(server_run *l, size_t *reports)
         read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
       if (info.ssi_signo != SIGHUP)
         return (int)info.ssi_signo;
+      if (l->ready)
+        notify_reloading();
       reopen_logs(l);
+      if (l->ready)
+        notify_service_manager("READY=1");
     }
     if ((events[1].revents & POLLIN) != 0 && (count = wakeup_take(l->report)) > 0) {
       *reports += count;
       return 0;
+    }
+    if ((events[2].revents & POLLIN) != 0 && wakeup_take(l->fault) > 0 && !l->faulty) {
+      l->faulty = true;
+      atomic_store(&late_end.status, EXIT_GPU_FAULT);
+      return GPU_FAULT;
     }
   }
 }
 
 static void log_signal(int number)
 {
-  if (logs_json())
+  if (number == GPU_FAULT)
+    frontend_log_error("%s", "stopping, since a GPU has failed (--on-gpu-fault=exit)");
+  else if (logs_json())
     frontend_log_info("Signal (%d) received.", number);
   else
     fprintf(stderr, "Signal (%d) received.\n", number);
@@ -203,7 +302,10 @@ static bool stop_failed(const server_run *l)
 static int stop(server_run *l, bool startup_runs)
 {
   pthread_t startup = l->helper;
+  const uint64_t begin_ns = clock_monotonic_ns();
+  l->ready = false;
   notify_service_manager("STOPPING=1");
+  limit_end(l);
   error *e = start_helper(l, drain_and_stop);
   bool helped = e == NULL;
   if (!helped) {
@@ -214,19 +316,21 @@ static int stop(server_run *l, bool startup_runs)
   size_t reports_due = startup_runs ? 2 : 1; // start-up ends early, and reports too
   for (size_t reports = 0; reports < reports_due && !stop_failed(l);) {
     int number = await_event(l, &reports);
-    if (number == 0)
+    if (number <= 0 || clock_monotonic_ns() - begin_ns < SAME_SIGNAL_NS)
       continue;
     log_signal(number);
     if (logs_json())
       frontend_log_error("%s", "stopped at once by the second signal");
     else
       fprintf(stderr, "error: stopped at once by the second signal\n");
+    private_repository_remove(l->ports.options);
     _exit(EXIT_FAILURE);
   }
   if (stop_failed(l)) {
     fail("failed to stop server", l->stop_outcome);
     fflush(NULL);
-    _exit(EXIT_FAILURE); // a backend is still at work
+    private_repository_remove(l->ports.options);
+    _exit(l->faulty ? EXIT_GPU_FAULT : EXIT_FAILURE); // a backend is still at work
   }
   if (startup_runs) {
     pthread_join(startup, NULL);
@@ -236,15 +340,16 @@ static int stop(server_run *l, bool startup_runs)
     pthread_join(l->helper, NULL);
   close_ports(l);
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->ports.server));
-  return EXIT_SUCCESS;
+  return l->faulty ? EXIT_GPU_FAULT : EXIT_SUCCESS;
 }
 
-// The start-up models did not all load, and that is not to be.
-static int give_up(server_run *l, error *e)
+// The start-up models did not all load, and that is not to be; or another thing ends the start.
+static int give_up(server_run *l, const char *what, error *e)
 {
+  limit_end(l);
   close_ports(l);
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->ports.server));
-  return fail("creating server", e);
+  return fail(what, e);
 }
 
 static void log_summary(const server_run *l, bool gives_up)
@@ -262,11 +367,22 @@ static void log_summary(const server_run *l, bool gives_up)
   start_summary_log(&summary, l->ports.server);
 }
 
+// `nereid serve` is for who wants to call the models now.
+static void say_how_to_call(const server_run *l, bool gives_up)
+{
+  const daemon_options *o = l->ports.options;
+  bool tls = l->ports.rules->http.tls.certificate != NULL;
+  const call_target target = {.http = listener_where(l->ports.open[PORT_HTTP]),
+                              .certificate = tls ? o->http_tls.certificate_file : NULL};
+  if (o->command != NULL)
+    call_lines_say(gives_up ? NULL : &target, l->ports.server);
+}
+
 static int serve(server_run *l)
 {
   error *e = start_helper(l, await_startup);
   if (e != NULL)
-    return give_up(l, e);
+    return give_up(l, CREATING, e);
   size_t reports = 0;
   int number = await_event(l, &reports);
   if (number != 0) {
@@ -277,13 +393,20 @@ static int serve(server_run *l)
   bool gives_up = l->startup_outcome != NULL && l->ports.options->exit_on_error;
   if (gives_up) {
     log_summary(l, gives_up);
-    return give_up(l, l->startup_outcome);
+    say_how_to_call(l, gives_up);
+    return give_up(l, CREATING, l->startup_outcome);
   }
   if (l->startup_outcome != NULL)
     frontend_log_warning("%s; serving the others (--exit-on-error=false)",
                          error_message(l->startup_outcome));
   error_free(l->startup_outcome);
+  const char *what;
+  e = ports_open_deferred(&l->ports, &what);
+  if (e != NULL)
+    return give_up(l, what, e);
   log_summary(l, gives_up);
+  say_how_to_call(l, gives_up);
+  l->ready = true;
   notify_service_manager("READY=1");
   number = await_event(l, &reports);
   log_signal(number);
@@ -299,35 +422,46 @@ static error *open_events(server_run *l)
   sigaddset(&set, SIGHUP);
   l->report = wakeup_new();
   l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (l->report < 0 || l->signals < 0)
+  l->fault = wakeup_new();
+  if (l->report < 0 || l->signals < 0 || l->fault < 0)
     return error_new(ERROR_INTERNAL, "failed to wait for signals: %s", strerror(errno));
   return NULL;
 }
 
+static void gpu_failed(void *context, int device, const char *what)
+{
+  (void)device, (void)what; // the server has logged it
+  wakeup_signal(((server_run *)context)->fault);
+}
+
 int life_run(const daemon_options *options, const access_rules *rules)
 {
-  server_run l = {.ports = {.options = options, .rules = rules}, .report = -1, .signals = -1};
+  server_run l = {
+      .ports = {.options = options, .rules = rules}, .report = -1, .signals = -1, .fault = -1};
   l.started_ns = clock_monotonic_ns();
-  error *e = open_events(&l);
+  error *e = inherited_read(&l.ports.inherited); // before a descriptor of ours could be one of them
+  if (e != NULL)
+    return fail("taking the sockets of the service manager", e);
+  e = open_events(&l);
   if (e == NULL)
-    e = server_setup(options, &l.ports.server); // which sets the log up, too
+    e = server_setup(options, gpu_failed, &l, &l.ports.server); // which sets the log up, too
   for (size_t i = 0; i < options->warnings.count; i++)
     frontend_log_warning("%s", options->warnings.items[i]);
-  if (e != NULL)
-    return fail("creating server", e);
-  const char *what = "creating shared memory's registry";
-  l.ports.shared_memory = shared_memory_new(options->allow_client_shm);
-  e = l.ports.shared_memory == NULL ? error_no_memory() : open_ports(&l, &what);
+  if (e != NULL) {
+    inherited_free(l.ports.inherited);
+    return fail(CREATING, e);
+  }
+  const char *what = "opening the ports";
+  e = open_ports(&l, &what);
   int status;
   if (e != NULL) {
-    close_ports(&l);
-    TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.ports.server));
-    status = fail(what, e);
+    status = give_up(&l, what, e);
   } else {
     status = serve(&l);
   }
   shared_memory_free(l.ports.shared_memory);
   close(l.report);
   close(l.signals);
+  close(l.fault);
   return status;
 }

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hands the flags to the server.
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
+#include "daemon/cache_setup.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/log_settings.h"
@@ -75,9 +77,10 @@ static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text
   if (!valid)
     return option_bad_value("rate-limit-resource", text, "<name>:<count>[:<device>]");
   char *name = text_copy((slice){text, (size_t)(colon - text)});
-  error *e = name == NULL ? error_no_memory()
-                          : error_from_abi(TRITONSERVER_ServerOptionsAddRateLimiterResource(
-                                options, name, count > 0 ? (size_t)count : 0, device_of(device)));
+  if (name == NULL)
+    return error_no_memory();
+  error *e = error_from_abi(TRITONSERVER_ServerOptionsAddRateLimiterResource(
+      options, name, count > 0 ? (size_t)count : 0, device_of(device)));
   free(name);
   return e;
 }
@@ -116,7 +119,7 @@ static error *add_load_limit(TRITONSERVER_ServerOptions *options, const char *te
   return e == NULL ? NULL : error_wrap(e, "--model-load-gpu-limit");
 }
 
-// ---- where our own backends are ----
+// ---- where our own backends, agents and caches are ----
 
 // Appends `suffix` to the executable's directory; false when there is no such directory.
 static bool beside_executable(const char *suffix, char path[PATH_MAX])
@@ -135,13 +138,17 @@ static bool beside_executable(const char *suffix, char path[PATH_MAX])
   return realpath(joined, path) != NULL;
 }
 
-static error *set_backend_directory(TRITONSERVER_ServerOptions *options, const char *chosen)
+typedef TRITONSERVER_Error *dir_setter(TRITONSERVER_ServerOptions *options, const char *dir);
+
+// `chosen`, or "": our own, where they are installed or built.
+static error *set_plugin_dir(TRITONSERVER_ServerOptions *options, dir_setter *set,
+                             const char *chosen, const char *installed, const char *built)
 {
   char path[PATH_MAX];
   if (chosen[0] != '\0')
-    return error_from_abi(TRITONSERVER_ServerOptionsSetBackendDirectory(options, chosen));
-  if (beside_executable(INSTALLED_BACKENDS, path) || beside_executable("../backends", path))
-    return error_from_abi(TRITONSERVER_ServerOptionsSetBackendDirectory(options, path));
+    return error_from_abi(set(options, chosen));
+  if (beside_executable(installed, path) || beside_executable(built, path))
+    return error_from_abi(set(options, path));
   return NULL; // Triton's own default
 }
 
@@ -164,6 +171,20 @@ static error *set_logging(TRITONSERVER_ServerOptions *s, const daemon_options *o
   return NULL;
 }
 
+static error *set_on_demand(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  uint64_t budget;
+  const bool on_demand = strcmp(o->model_control_mode, "ondemand") == 0;
+  if (!text_to_bytes(slice_of(o->model_memory_budget), &budget))
+    return option_bad_value("model-memory-budget", o->model_memory_budget, "<bytes>[K|M|G|T]");
+  if (on_demand)
+    return error_from_abi(NEREID_ServerOptionsSetOnDemand(s, budget));
+  if (budget > 0)
+    frontend_log_warning("--model-memory-budget has no effect without "
+                         "--model-control-mode=ondemand");
+  return NULL;
+}
+
 static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const struct {
@@ -177,6 +198,8 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
   for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
     if (strcmp(modes[i].name, o->model_control_mode) == 0)
       TRY(TRITONSERVER_ServerOptionsSetModelControlMode(s, modes[i].mode));
+  TRY(NEREID_ServerOptionsSetRepositoryPollSeconds(s, (unsigned)o->repository_poll_secs));
+  RETURN_IF_ERROR(set_on_demand(s, o));
   for (size_t i = 0; i < o->load_models.count; i++)
     TRY(TRITONSERVER_ServerOptionsSetStartupModel(s, o->load_models.items[i]));
   TRY(TRITONSERVER_ServerOptionsSetStrictModelConfig(s, o->strict_model_config ||
@@ -222,7 +245,12 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
                                               false, TRITONSERVER_ServerOptionsSetBackendConfig};
   static const grouped_flag host_policy = {"host-policy", "<policy>,<setting>=<value>", true,
                                            TRITONSERVER_ServerOptionsSetHostPolicy};
-  RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
+  RETURN_IF_ERROR(set_plugin_dir(s, TRITONSERVER_ServerOptionsSetBackendDirectory,
+                                 o->backend_directory, INSTALLED_BACKENDS, "../backends"));
+  RETURN_IF_ERROR(set_plugin_dir(s, TRITONSERVER_ServerOptionsSetRepoAgentDirectory,
+                                 o->repository_agent_directory, INSTALLED_AGENTS, "../repoagents"));
+  RETURN_IF_ERROR(set_plugin_dir(s, TRITONSERVER_ServerOptionsSetCacheDirectory, o->cache_directory,
+                                 INSTALLED_CACHES, "../caches"));
   RETURN_IF_ERROR(set_links(s, o));
   // before --backend-config, which may say otherwise
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
@@ -278,15 +306,28 @@ static error *set_all(TRITONSERVER_ServerOptions *s, const daemon_options *o)
   TRY(TRITONSERVER_ServerOptionsSetStrictReadiness(s, o->strict_readiness));
   RETURN_IF_ERROR(set_repository(s, o));
   RETURN_IF_ERROR(set_backends(s, o));
+  RETURN_IF_ERROR(cache_setup(s, o));
   RETURN_IF_ERROR(set_memory(s, o));
   return set_metrics_options(s, o);
 }
 
-error *server_setup(const daemon_options *o, TRITONSERVER_Server **server)
+error *server_setup_options(const daemon_options *o, TRITONSERVER_ServerOptions **made)
+{
+  TRY(TRITONSERVER_ServerOptionsNew(made));
+  error *e = set_all(*made, o);
+  if (e != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsDelete(*made));
+  return e;
+}
+
+error *server_setup(const daemon_options *o, NEREID_GpuFailedFn_t gpu_failed, void *context,
+                    TRITONSERVER_Server **server)
 {
   TRITONSERVER_ServerOptions *s;
-  TRY(TRITONSERVER_ServerOptionsNew(&s));
-  error *e = set_all(s, o);
+  error *e = NULL;
+  RETURN_IF_ERROR(server_setup_options(o, &s));
+  if (strcmp(o->on_gpu_fault, "exit") == 0)
+    e = error_from_abi(NEREID_ServerOptionsOnGpuFailure(s, gpu_failed, context));
   if (e == NULL)
     e = error_from_abi(TRITONSERVER_ServerNew(server, s));
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsDelete(s));

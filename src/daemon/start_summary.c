@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the repository index; see start_summary.h.
 #include "daemon/start_summary.h"
 

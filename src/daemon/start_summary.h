@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last line of the start: how many models serve, which failed, where, and how long it took.
 // Main thread, when the start-up models are in.
 #ifndef NEREID_DAEMON_START_SUMMARY_H

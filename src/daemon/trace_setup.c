@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the trace flags: --trace-config, and its forerunners, which it overrides.
 #include "daemon/trace_setup.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the trace flags to the service that traces requests.
 #ifndef NEREID_DAEMON_TRACE_SETUP_H
 #define NEREID_DAEMON_TRACE_SETUP_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --config files. Called once by the main thread.
 #include "daemon/yaml_config.h"
 

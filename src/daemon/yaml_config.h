@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --config files.
 #ifndef NEREID_DAEMON_YAML_CONFIG_H
 #define NEREID_DAEMON_YAML_CONFIG_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints families and samples. Called while a scrape is answered, on the scraper's thread.
 #include "metrics/exposition.h"
 
@@ -174,6 +175,19 @@ static size_t find_label_position(slice labels, const char *name)
   return at;
 }
 
+void metrics_insert_label(buffer *text, slice labels, metric_label more)
+{
+  size_t position = find_label_position(labels, more.name);
+  bool last = position == labels.size;
+  buffer_append(text, labels.data, position);
+  if (last && position > 0)
+    buffer_append_char(text, ',');
+  append_label(text, more);
+  if (!last)
+    buffer_append_char(text, ',');
+  buffer_append(text, labels.data + position, labels.size - position);
+}
+
 // The shortest decimal text that reads back to the same number.
 static void append_number(buffer *b, double value)
 {
@@ -250,17 +264,9 @@ void metrics_family_add_with(metrics_family *family, slice labels, metric_label 
   if (family == NULL)
     return;
   buffer *b = &family->samples;
-  size_t position = find_label_position(labels, more.name);
-  bool last = position == labels.size;
   buffer_append_text(b, family->name);
   buffer_append_char(b, '{');
-  buffer_append(b, labels.data, position);
-  if (last && position > 0)
-    buffer_append_char(b, ',');
-  append_label(b, more);
-  if (!last)
-    buffer_append_char(b, ',');
-  buffer_append(b, labels.data + position, labels.size - position);
+  metrics_insert_label(b, labels, more);
   buffer_append_text(b, "} ");
   append_integer(b, value);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One scrape on its way to Prometheus' text format 0.0.4: families in the order in which they are
 // first named, each with its HELP and TYPE line and its samples together, whoever adds them. A
 // family without samples does not appear. One owner, one thread.
@@ -48,6 +49,10 @@ metrics_family *metrics_sheet_process_family(metrics_sheet *sheet, metric_kind k
 // escaped, with U+FFFD for bytes that are not UTF-8: one such byte would cost a whole scrape. False
 // when memory is short. The names are the caller's to check, and that none comes twice.
 bool metrics_render_labels(buffer *text, const metric_label *labels, size_t count);
+
+// Appends `labels`, which metrics_render_labels made, with one more, which comes where its name
+// belongs.
+void metrics_insert_label(buffer *text, slice labels, metric_label more);
 
 // Samples; `labels` is what metrics_render_labels made.
 void metrics_family_add(metrics_family *family, slice labels, double value);

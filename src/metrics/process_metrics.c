@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads /proc/stat and /proc/meminfo. Runs on the scraper's thread, under the registry's lock of
 // collectors, which guards all fields.
 #include "metrics/process_metrics.h"
@@ -108,15 +109,14 @@ static double utilization(const cpu_times *before, const cpu_times *now)
   return busy + idle > 0 ? (double)busy / (double)(busy + idle) : 0;
 }
 
-// Used is total minus available, as Triton counts it.
-static void sample_memory(process_metrics *p)
+// Used is total minus available, as Triton counts it. False: it could not be read.
+static bool sample_memory(process_metrics *p)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   uint64_t total = 0, available = 0;
   bool has_total = false, has_available = false;
-  p->has_memory = false;
   if (!read_file(p, "meminfo", &text))
-    return;
+    return false;
   slice rest = buffer_view(&text), line;
   while (next_line(&rest, &line)) {
     slice name = next_word(&line);
@@ -126,20 +126,23 @@ static void sample_memory(process_metrics *p)
       has_available = text_to_uint64(next_word(&line), &available);
   }
   if (!has_total || !has_available || available > total || total > UINT64_MAX / 1024)
-    return;
+    return false;
   p->memory_total = total * 1024;
   p->memory_used = (total - available) * 1024;
   p->has_memory = true;
+  return true;
 }
 
+// What cannot be read now stays as it was, and the next scrape reads again.
 static void sample(process_metrics *p, uint64_t now_ns)
 {
   cpu_times now = read_cpu(p);
   if (p->baseline.known && now.known)
     p->utilization = utilization(&p->baseline, &now);
-  p->baseline = now;
-  p->sampled_ns = now_ns;
-  sample_memory(p);
+  if (now.known)
+    p->baseline = now;
+  if (sample_memory(p) && now.known)
+    p->sampled_ns = now_ns;
 }
 
 static void collect(void *context, metrics_sheet *sheet)

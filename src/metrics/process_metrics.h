@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machine's CPU use and memory, nv_cpu_*, as Triton reports them: read from /proc, host-wide.
 // Sampled when a scrape comes and the last sample is an interval old: no thread.
 #ifndef NEREID_METRICS_PROCESS_METRICS_H

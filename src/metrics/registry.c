@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collectors and families behind two locks, values as atomics. Called by programs and backends on
 // any thread (values), and by the scraper's thread (print).
 #include "metrics/registry.h"
@@ -132,9 +133,17 @@ static family_entry *make_family_entry(metric_kind kind, const char *name, const
 // own, nor come twice.
 static bool is_of_server(const char *name)
 {
-  static const char *const prefixes[] = {"nv_inference_", "nv_model_",   "nv_cpu_",
-                                         "nv_gpu_",       "nv_energy_",  "nv_pinned_",
-                                         "nv_cache_",     "nv_response_"};
+  static const char *const prefixes[] = {"nv_inference_",
+                                         "nv_model_",
+                                         "nv_cpu_",
+                                         "nv_gpu_",
+                                         "nv_energy_",
+                                         "nv_pinned_",
+                                         "nv_response_",
+                                         "nv_cache_num_hits_per_",
+                                         "nv_cache_num_misses_per_",
+                                         "nv_cache_hit_",
+                                         "nv_cache_miss_"};
   for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
     if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
       return true;

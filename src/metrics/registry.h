@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything that /metrics shows: families whose values live here (custom metrics of programs and
 // backends), and collectors that write samples when a scrape asks (the server's own counters, which
 // live where they are counted). Any thread; changing a value takes no lock.

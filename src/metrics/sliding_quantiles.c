@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of histograms, one for each slice of time; the first one who comes in a new slice clears
 // the oldest for it. Observers run on threads that end requests, the reader is a scrape.
 #include "metrics/sliding_quantiles.h"

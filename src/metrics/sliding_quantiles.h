@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Quantiles of what was observed of late, without keeping the observations: a histogram whose
 // buckets grow with the value, one for each slice of time (the log-linear buckets of
 // HdrHistogram, see also Masson, Rim, Lee: "DDSketch", VLDB 2019). A quantile is the sample of that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looking into model repositories. Every path is opened below its repository (base/files.h), and
 // links as the set of repositories says.
 #include "repository/repository.h"
@@ -15,9 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CONFIG_MAX_BYTES (16u << 20)
-#define NAME_MAX_BYTES   255
-#define CONFIG_FILE      "config.pbtxt"
+#define NAME_MAX_BYTES 255
+#define CONFIG_FILE    "config.pbtxt"
 
 // ---- names ----
 
@@ -73,17 +73,40 @@ void repository_model_fini(repository_model *m)
 {
   free(m->name);
   free(m->repository);
+  free(m->folder);
   free(m->fault);
   *m = (repository_model){0};
 }
 
-static bool init_model(repository_model *m, const char *repository, const char *name,
-                       const error *fault)
+// What a directory of a repository is found as.
+typedef struct finding {
+  const char *repository; // path
+  const char *folder;
+  const char *name; // what clients call it
+  bool mapped;      // to that name
+  bool namespacing;
+} finding;
+
+static char *name_of(const finding *f)
 {
-  *m = (repository_model){.name = strdup(name), .repository = strdup(repository)};
+  char *name;
+  if (!f->namespacing)
+    return strdup(f->name);
+  return asprintf(&name, "%s::%s", f->repository, f->name) < 0 ? NULL : name;
+}
+
+static bool init_model(repository_model *m, const finding *f, const error *fault)
+{
+  *m = (repository_model){.name = name_of(f),
+                          .repository = strdup(f->repository),
+                          .folder = strdup(f->folder),
+                          .mapped = f->mapped};
+  if (m->name != NULL)
+    m->bare = m->name + strlen(m->name) - strlen(f->name);
   if (fault != NULL)
     m->fault = strdup(error_message(fault));
-  return m->name != NULL && m->repository != NULL && (fault == NULL || m->fault != NULL);
+  return m->name != NULL && m->repository != NULL && m->folder != NULL &&
+         (fault == NULL || m->fault != NULL);
 }
 
 // A link that cannot be followed may have been a model; a hidden one is somebody's own affair.
@@ -110,15 +133,14 @@ static int compare_models(const void *a, const void *b)
   return strcmp(((const repository_model *)a)->name, ((const repository_model *)b)->name);
 }
 
-static error *add_model(repository_listing *listing, const char *repository, const char *name,
-                        const error *fault)
+static error *add_model(repository_listing *listing, const finding *f, const error *fault)
 {
   repository_model *grown =
       reallocarray(listing->items, listing->count + 1, sizeof(repository_model));
   if (grown == NULL)
     return error_no_memory();
   listing->items = grown;
-  if (init_model(&grown[listing->count], repository, name, fault)) {
+  if (init_model(&grown[listing->count], f, fault)) {
     listing->count++;
     return NULL;
   }
@@ -126,31 +148,56 @@ static error *add_model(repository_listing *listing, const char *repository, con
   return error_no_memory();
 }
 
-static error *scan_entries(const file_root *root, const char *repository, const string_list *names,
-                           repository_listing *listing)
+// One look at the repositories.
+typedef struct look {
+  const repository_list *list;
+  const file_policy *links;
+  bool namespacing;
+  repository_listing *listing;
+} look;
+
+// A directory has its own name, unless a mapping gives it others or gives its own to another one.
+static error *add_named(const look *l, const repository_place *place, const char *folder,
+                        const error *fault)
+{
+  const repository_place *other;
+  finding f = {place->path, folder, folder, repository_place_maps(place, folder), l->namespacing};
+  if (!f.mapped)
+    return repository_list_mapping(l->list, folder, &other) != NULL
+               ? NULL
+               : add_model(l->listing, &f, fault);
+  for (size_t i = 0; i < place->mapping_count; i++) {
+    f.name = place->mappings[i].model;
+    if (strcmp(place->mappings[i].folder, folder) == 0)
+      RETURN_IF_ERROR(add_model(l->listing, &f, fault));
+  }
+  return NULL;
+}
+
+static error *scan_entries(const look *l, const repository_place *place, const file_root *root,
+                           const string_list *names)
 {
   for (size_t i = 0; i < names->count; i++) {
     bool found;
     AUTO_ERROR error *fault = NULL;
     RETURN_IF_ERROR(look_at_entry(root, names->items[i], &found, &fault));
     if (found)
-      RETURN_IF_ERROR(add_model(listing, repository, names->items[i], fault));
+      RETURN_IF_ERROR(add_named(l, place, names->items[i], fault));
   }
   return NULL;
 }
 
-static error *scan_one(const char *repository, const file_policy *links,
-                       repository_listing *listing)
+static error *scan_one(const look *l, const repository_place *place)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   string_list names = {0};
-  error *e = files_open_root(repository, links, &root);
+  error *e = files_open_root(place->path, l->links, &root);
   if (e == NULL)
     e = files_list(&root, ".", &names);
   if (e != NULL)
-    e = error_wrap(e, "failed to read model repository '%s'", repository);
+    e = error_wrap(e, "failed to read model repository '%s'", place->path);
   else
-    e = scan_entries(&root, repository, &names, listing);
+    e = scan_entries(l, place, &root, &names);
   string_list_fini(&names);
   return e;
 }
@@ -170,12 +217,15 @@ static void merge_duplicates(repository_listing *listing)
   listing->count = kept;
 }
 
-error *repository_scan(const repository_set *repositories, repository_listing *listing)
+error *repository_scan(repository_set *repositories, repository_listing *listing)
 {
   error *first = NULL;
   *listing = (repository_listing){0};
-  for (size_t i = 0; i < repositories->paths->count; i++) {
-    error *e = scan_one(repositories->paths->items[i], repositories->links, listing);
+  AUTO_REPOSITORIES repository_list *list = repository_set_take(repositories);
+  const look l = {list, repositories->links, repositories->namespacing, listing};
+  const repository_place *place;
+  for (size_t i = 0; (place = repository_list_at(list, i)) != NULL; i++) {
+    error *e = scan_one(&l, place);
     if (first == NULL)
       first = e;
     else
@@ -198,15 +248,15 @@ void repository_listing_fini(repository_listing *listing)
 // ---- one model ----
 
 // *why is the reason why it is not in this repository, or NULL.
-static error *find_in(const char *repository, const char *name, const file_policy *links,
-                      repository_model *found, error **why)
+static error *find_in(const look *l, const finding *f, error **why)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
-  error *e = files_open_root(repository, links, &root);
+  repository_listing *found = l->listing;
+  error *e = files_open_root(f->repository, l->links, &root);
   if (e != NULL)
-    return error_wrap(e, "failed to read model repository '%s'", repository);
-  *why = files_open_dir(&root, name, &dir);
+    return error_wrap(e, "failed to read model repository '%s'", f->repository);
+  *why = files_open_dir(&root, f->folder, &dir);
   if (*why != NULL && error_get_code(*why) == ERROR_UNAVAILABLE) {
     e = *why;
     *why = NULL;
@@ -214,9 +264,9 @@ static error *find_in(const char *repository, const char *name, const file_polic
   }
   if (*why != NULL && error_get_code(*why) != ERROR_INTERNAL)
     return NULL;
-  found->duplicate = found->name != NULL;
-  if (!found->duplicate && !init_model(found, repository, name, *why))
-    return error_no_memory();
+  if (found->count == 0 || l->namespacing)
+    return add_model(found, f, *why);
+  found->items[0].duplicate = true;
   return NULL;
 }
 
@@ -232,24 +282,56 @@ static slice short_name(const char *path)
   return (slice){path + begin, end - begin};
 }
 
-error *repository_find(const repository_set *repositories, const char *name,
-                       repository_model *found)
+// As find_in; why it is not there is added to `reasons`.
+static error *find_and_tell(const look *l, const finding *f, buffer *reasons)
+{
+  AUTO_ERROR error *why = NULL;
+  RETURN_IF_ERROR(find_in(l, f, &why));
+  slice shown = short_name(f->repository);
+  if (why != NULL)
+    buffer_append_format(reasons, "%sin '%.*s': %s", reasons->size > 0 ? "; " : "", (int)shown.size,
+                         shown.data, error_message(why));
+  return NULL;
+}
+
+static error *find_all(const look *l, const char *name, buffer *reasons)
+{
+  const repository_place *place;
+  const repository_mapping *mapping = repository_list_mapping(l->list, name, &place);
+  if (mapping != NULL)
+    return find_and_tell(l, &(finding){place->path, mapping->folder, name, true, l->namespacing},
+                         reasons);
+  for (size_t i = 0; (place = repository_list_at(l->list, i)) != NULL; i++)
+    if (!repository_place_maps(place, name))
+      RETURN_IF_ERROR(
+          find_and_tell(l, &(finding){place->path, name, name, false, l->namespacing}, reasons));
+  return NULL;
+}
+
+error *repository_find(repository_set *repositories, const char *name, repository_listing *found)
 {
   AUTO_BUFFER buffer reasons = BUFFER_EMPTY;
-  *found = (repository_model){0};
-  for (size_t i = 0; i < repositories->paths->count; i++) {
-    AUTO_ERROR error *why = NULL;
-    const char *path = repositories->paths->items[i];
-    RETURN_IF_ERROR(find_in(path, name, repositories->links, found, &why));
-    slice shown = short_name(path);
-    if (why != NULL)
-      buffer_append_format(&reasons, "%sin '%.*s': %s", reasons.size > 0 ? "; " : "",
-                           (int)shown.size, shown.data, error_message(why));
-  }
-  if (found->name != NULL)
+  *found = (repository_listing){0};
+  AUTO_REPOSITORIES repository_list *list = repository_set_take(repositories);
+  const look l = {list, repositories->links, repositories->namespacing, found};
+  RETURN_IF_ERROR(find_all(&l, name, &reasons));
+  if (found->count > 0)
     return NULL;
   return error_new(ERROR_NOT_FOUND, "model not found in any model repository: %.*s",
                    (int)reasons.size, reasons.data != NULL ? reasons.data : "");
+}
+
+error *repository_find_one(repository_set *repositories, const char *name, repository_model *found)
+{
+  repository_listing listing;
+  *found = (repository_model){0};
+  error *e = repository_find(repositories, name, &listing);
+  if (e == NULL) {
+    *found = listing.items[0];
+    listing.items[0] = (repository_model){0};
+  }
+  repository_listing_fini(&listing);
+  return e;
 }
 
 static bool looks_like_version(const char *name)
@@ -290,13 +372,14 @@ static error *is_model_in(const char *repository, const char *name, const file_p
   return NULL;
 }
 
-error *repository_is_model(const repository_set *repositories, const repository_model *found,
+error *repository_is_model(repository_set *repositories, const repository_model *found,
                            bool *is_model)
 {
   *is_model = found->fault != NULL;
-  for (size_t i = 0; i < repositories->paths->count && !*is_model; i++)
-    RETURN_IF_ERROR(
-        is_model_in(repositories->paths->items[i], found->name, repositories->links, is_model));
+  AUTO_REPOSITORIES repository_list *list = repository_set_take(repositories);
+  const repository_place *place;
+  for (size_t i = 0; !*is_model && (place = repository_list_at(list, i)) != NULL; i++)
+    RETURN_IF_ERROR(is_model_in(place->path, found->folder, repositories->links, is_model));
   return NULL;
 }
 
@@ -328,7 +411,15 @@ static int compare_versions(const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
-static error *add_entry(repository_dir *dir, const char *name)
+// What lies beside the versions belongs to each of them: labels, environments. Not what editors
+// leave and the configuration, whose fields are compared.
+static bool is_of_versions(const char *name)
+{
+  return name[0] != '.' && strncmp(name, CONFIG_FILE, strlen(CONFIG_FILE)) != 0 &&
+         strcmp(name, "configs") != 0;
+}
+
+static error *add_entry(repository_dir *dir, const char *name, file_stamp *beside)
 {
   file_kind kind;
   repository_version *next = &dir->versions[dir->version_count];
@@ -338,47 +429,76 @@ static error *add_entry(repository_dir *dir, const char *name)
     RETURN_IF_ERROR(files_check_link(&dir->root, name));
   if (kind == FILE_FOLDER && version_of_name(dir->path, name, &next->version))
     dir->version_count++;
+  else if (is_of_versions(name) && !looks_like_version(name))
+    file_stamp_add(beside, next->stamp);
   return NULL;
 }
 
 static error *list_versions(repository_dir *dir)
 {
   string_list names = {0};
+  file_stamp beside = {0};
   error *e = files_list(&dir->root, ".", &names);
   if (e == NULL && (dir->versions = calloc(names.count + 1, sizeof(repository_version))) == NULL)
     e = error_no_memory();
   for (size_t i = 0; e == NULL && i < names.count; i++)
-    e = add_entry(dir, names.items[i]);
+    e = add_entry(dir, names.items[i], &beside);
   string_list_fini(&names);
+  for (size_t i = 0; i < dir->version_count; i++)
+    file_stamp_add(&dir->versions[i].stamp, beside);
   if (e == NULL)
     qsort(dir->versions, dir->version_count, sizeof(repository_version), compare_versions);
   return e;
 }
 
-static error *open_model(const char *repository, const char *name, const file_policy *links,
-                         repository_dir *dir)
+// Opens a model's directory; the stamp is of itself only.
+static error *open_model(const char *repository, const char *folder, const file_policy *links,
+                         file_root *dir, file_stamp *stamp)
 {
   file_entry itself, link;
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   RETURN_IF_ERROR(files_open_root(repository, links, &root));
-  RETURN_IF_ERROR(files_open_dir(&root, name, &dir->root));
-  RETURN_IF_ERROR(files_look(&root, name, &link));
-  RETURN_IF_ERROR(files_look(&dir->root, ".", &itself));
-  dir->stamp = (file_stamp){itself.change_ns, itself.identity};
+  RETURN_IF_ERROR(files_open_dir(&root, folder, dir));
+  RETURN_IF_ERROR(files_look(&root, folder, &link));
+  RETURN_IF_ERROR(files_look(dir, ".", &itself));
+  *stamp = (file_stamp){.targets = itself.identity};
+  file_stamp_add_entry(stamp, ".", &itself);
   if (link.is_link)
-    file_stamp_add(&dir->stamp, (file_stamp){link.change_ns, 0});
-  return list_versions(dir);
+    file_stamp_add_entry(stamp, "", &link);
+  return NULL;
 }
 
-error *repository_open(const char *repository, const char *name, const file_policy *links,
+error *repository_stamp(const char *repository, const char *folder, const file_policy *links,
+                        file_stamp *stamp)
+{
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
+  AUTO_ERROR error *refused = NULL; // a load tells
+  string_list names = {0};
+  error *e = open_model(repository, folder, links, &dir, stamp);
+  if (e == NULL)
+    e = files_list(&dir, ".", &names);
+  for (size_t i = 0; e == NULL && i < names.count; i++) {
+    file_kind kind;
+    file_stamp entry;
+    e = file_stamp_take(&dir, names.items[i], NULL, &kind, &entry, &refused);
+    file_stamp_add(stamp, entry);
+  }
+  string_list_fini(&names);
+  return e;
+}
+
+error *repository_open(const char *repository, const char *folder, const file_policy *links,
                        repository_dir *dir)
 {
   *dir = (repository_dir){.root = FILE_ROOT_CLOSED};
-  if (asprintf(&dir->path, "%s/%s", repository, name) < 0) {
+  bool itself = strcmp(folder, ".") == 0;
+  if (asprintf(&dir->path, "%s%s%s", repository, itself ? "" : "/", itself ? "" : folder) < 0) {
     dir->path = NULL;
     return error_no_memory();
   }
-  error *e = open_model(repository, name, links, dir);
+  error *e = open_model(repository, folder, links, &dir->root, &dir->stamp);
+  if (e == NULL)
+    e = list_versions(dir);
   return e == NULL ? NULL : error_wrap(e, "'%s'", dir->path);
 }
 
@@ -391,25 +511,33 @@ void repository_dir_fini(repository_dir *dir)
   *dir = (repository_dir){.root = FILE_ROOT_CLOSED};
 }
 
-error *repository_read_config(const repository_dir *dir, const char *config_name,
-                              bool may_be_absent, Inference__ModelConfig **config)
+error *repository_config_file(const repository_dir *dir, const char *config_name, char *file)
 {
-  char file[PATH_MAX];
   file_kind kind = FILE_ABSENT;
-  int size = snprintf(file, sizeof(file), "configs/%s.pbtxt", config_name);
-  if (files_stays_below(config_name) && size > 0 && (size_t)size < sizeof(file))
+  int size = snprintf(file, PATH_MAX, "configs/%s.pbtxt", config_name);
+  if (files_stays_below(config_name) && size > 0 && size < PATH_MAX)
     RETURN_IF_ERROR(files_kind(&dir->root, file, &kind));
   if (kind == FILE_ABSENT)
-    snprintf(file, sizeof(file), "%s", CONFIG_FILE);
+    snprintf(file, PATH_MAX, "%s", CONFIG_FILE);
+  return NULL;
+}
+
+error *repository_read_config(const repository_dir *dir, const char *config_name,
+                              bool may_be_absent, source_map *places,
+                              Inference__ModelConfig **config)
+{
+  char file[PATH_MAX];
+  RETURN_IF_ERROR(repository_config_file(dir, config_name, file));
   if (may_be_absent && !files_exists(&dir->root, file)) {
     *config = config_new();
     return *config == NULL ? error_no_memory() : NULL;
   }
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  error *e = files_read(&dir->root, file, CONFIG_MAX_BYTES, &text);
+  error *e = files_read(&dir->root, file, REPOSITORY_CONFIG_BYTES, &text);
   if (e != NULL)
     return error_wrap(e, "failed to open text file for read %s/%s", dir->path, file);
-  e = config_read_text(buffer_view(&text), file, config);
+  e = config_read_text_places(buffer_view(&text), file, places, config);
+  places->file_name = text_copy(slice_of(file));
   if (e == NULL)
     return NULL;
   return error_wrap(e, "failed to read text proto from %s/%s", dir->path, file);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The directory is fresh and its owner's alone, so that nobody can put links in the way; what a
 // path of the request could do is kept out by looking at it (no "..", not absolute), and by dir.h.
 #include "repository/upload.h"
@@ -89,17 +90,11 @@ static error *write_files(const upload *self, const char *model, const uploaded_
 
 static error *make_dir(upload *self)
 {
-  if (asprintf(&self->dir, "%s/nereid-upload-XXXXXX", dir_temporary()) < 0) {
-    self->dir = NULL;
-    return error_no_memory();
-  }
-  if (mkdtemp(self->dir) != NULL)
-    return NULL;
-  error *e = error_new(ERROR_UNAVAILABLE, "failed to make a directory for a model's files: %s",
-                       strerror(errno));
-  free(self->dir);
-  self->dir = NULL;
-  return e;
+  self->dir = dir_make_temporary("nereid-upload");
+  return self->dir != NULL
+             ? NULL
+             : error_new(ERROR_UNAVAILABLE, "failed to make a directory for a model's files: %s",
+                         strerror(errno));
 }
 
 error *upload_new(const char *model, const uploaded_file *files, size_t count, upload **made)

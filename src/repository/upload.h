@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of a model that came with the request to load it: a directory of its own stands for the
 // repository, as long as somebody serves from it. Made on the thread that loads; references from
 // any thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Size and place of a buffer. A value: requests, responses and cache entries embed it.
 #ifndef NEREID_REQUEST_BUFFER_ATTRIBUTES_H
 #define NEREID_REQUEST_BUFFER_ATTRIBUTES_H

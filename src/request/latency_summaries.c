@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One estimator for each latency. Runs where a request's success is counted.
 #include "request/latency_summaries.h"
 
@@ -15,10 +16,21 @@ void latency_summaries_free(latency_summaries *s)
   free(s);
 }
 
-void latency_summaries_add(latency_summaries *s, const request_times *times)
+static void add(latency_summaries *s, const request_times *times, size_t count)
 {
   uint64_t ns[LATENCY_COUNT];
   request_latencies(times, ns);
-  for (size_t i = 0; i < LATENCY_COUNT; i++)
+  for (size_t i = 0; i < count; i++)
     sliding_quantiles_add(&s->of[i], times->end, ns[i] / 1000);
+}
+
+void latency_summaries_add(latency_summaries *s, const request_times *times)
+{
+  add(s, times, LATENCY_COUNT);
+}
+
+void latency_summaries_add_hit(latency_summaries *s, const request_times *times)
+{
+  _Static_assert(LATENCY_REQUEST == 0 && LATENCY_QUEUE == 1, "these two come first");
+  add(s, times, LATENCY_QUEUE + 1);
 }

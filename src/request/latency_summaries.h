@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Quantiles of a model's latencies of late; only where --metrics-config summary_latencies=true asks
 // for them. Added to by whoever ends a request, read by the scraper's thread; no lock.
 #ifndef NEREID_REQUEST_LATENCY_SUMMARIES_H
@@ -15,5 +16,7 @@ void latency_summaries_free(latency_summaries *s); // NULL is allowed
 
 // Counts a request that succeeded, at its end.
 void latency_summaries_add(latency_summaries *s, const request_times *times);
+// One that a cache answered: nothing was computed.
+void latency_summaries_add_hit(latency_summaries *s, const request_times *times);
 
 #endif

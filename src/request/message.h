@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A JSON text that crosses the ABI: metadata, configurations, statistics, indexes. Inside the core
 // nothing speaks JSON; it is printed into a buffer here, at the seam.
 #ifndef NEREID_REQUEST_MESSAGE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Comparing, counting and telling for output_check.h.
 #include "request/output_check.h"
 
@@ -7,14 +8,33 @@
 
 #include <string.h>
 
+// Whether `dims` are those of the configuration without the sizes of 1.
+static bool fits_without_singles(const int64_t *wanted, uint32_t wanted_count, const int64_t *dims,
+                                 uint32_t dim_count)
+{
+  uint32_t at = 0;
+  for (uint32_t i = 0; i < wanted_count; i++) {
+    if (wanted[i] == 1)
+      continue;
+    if (at == dim_count || !signature_dims_match(&wanted[i], &dims[at], 1))
+      return false;
+    at++;
+  }
+  return at == dim_count;
+}
+
 bool output_fits(const request_target *target, const tensor_signature *output,
                  TRITONSERVER_DataType datatype, const int64_t *dims, uint32_t dim_count)
 {
   uint32_t batch = target->signature.max_batch_size > 0;
   const int64_t *wanted = output->has_reshape ? output->reshape : output->dims;
   uint32_t wanted_count = output->has_reshape ? output->reshape_count : output->dim_count;
-  return datatype == output->datatype && dim_count == wanted_count + batch &&
-         signature_dims_match(wanted, dims + batch, wanted_count);
+  if (datatype != output->datatype || dim_count < batch)
+    return false;
+  return (dim_count == wanted_count + batch &&
+          signature_dims_match(wanted, dims + batch, wanted_count)) ||
+         (target->signature.omits_single_sizes &&
+          fits_without_singles(wanted, wanted_count, dims + batch, dim_count - batch));
 }
 
 static void append_tensor(buffer *text, TRITONSERVER_DataType datatype, const int64_t *dims,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Outputs that are not what the model's configuration says: they are sent as the model made them,
 // as Triton does, logged once and counted; a model with strict outputs is refused them. Called by
 // the backend's thread that makes a response.

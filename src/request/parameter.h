@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A named, typed value: request and response parameters, metric labels, load parameters. A value:
 // whoever holds one knows who owns its name and its text or bytes (api/parameter.c: the object
 // itself).

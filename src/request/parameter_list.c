@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists in an arena; the same thread rules as the object that holds the arena.
 #include "request/parameter_list.h"
 

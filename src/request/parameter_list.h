@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A growing list of parameters in an arena: what requests and responses carry.
 #ifndef NEREID_REQUEST_PARAMETER_LIST_H
 #define NEREID_REQUEST_PARAMETER_LIST_H

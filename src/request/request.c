@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests: filling, reading, giving back. Checking against the model is request_prepare.c.
 #include "request/request.h"
 
+#include "base/blocks.h"
 #include "base/buffer.h"
 #include "base/checked.h"
 #include "base/clock.h"
@@ -39,6 +41,7 @@ void request_free(request *r)
 {
   if (r == NULL)
     return;
+  assert(r->states == NULL);
   if (r->times.start == 0) // never submitted: what it was made from could not be read to its end
     statistics_count_refusal(&r->target->shared_statistics, REFUSED_MALFORMED);
   arena_fini(&r->memory);
@@ -135,6 +138,92 @@ error *request_add_input(request *r, const char *name, TRITONSERVER_DataType dat
   return NULL;
 }
 
+error *request_add_override(request *r, const char *name, TRITONSERVER_DataType datatype,
+                            const int64_t *dims, uint64_t dim_count)
+{
+  RETURN_IF_ERROR(request_add_input(r, name, datatype, dims, dim_count, false));
+  request_input *input = &r->inputs[r->input_count - 1];
+  input->dims = (int64_t *)input->given_dims;
+  input->dim_count = input->given_dim_count;
+  return NULL;
+}
+
+// From here on `inputs` is a copy, as an array that grows by one: changes do not reach the
+// client's.
+static error *begin_overrides(request *r)
+{
+  request_input *copy =
+      arena_allocate_array(&r->input_memory, 2 * (size_t)r->input_count, sizeof(*copy));
+  if (copy == NULL)
+    return error_no_memory();
+  if (r->input_count > 0)
+    memcpy(copy, r->inputs, r->input_count * sizeof(*copy));
+  r->given_inputs = r->inputs;
+  r->given_input_count = r->input_count;
+  r->inputs = copy;
+  r->has_overrides = true;
+  return NULL;
+}
+
+// The override of this name, with room for one segment. NULL when memory is short.
+static request_input *find_override(request *r, const char *name)
+{
+  request_input *input = find_input(r, slice_of(name));
+  if (input != NULL && input->is_override)
+    return input;
+  request_input *inputs = input != NULL ? r->inputs
+                                        : arena_grow_array(&r->input_memory, r->inputs,
+                                                           r->input_count, sizeof(*inputs));
+  const char *copy = arena_copy_text(&r->input_memory, slice_of(name));
+  input_segment *segment = arena_allocate(&r->input_memory, sizeof(*segment));
+  if (inputs == NULL || copy == NULL || segment == NULL)
+    return NULL;
+  r->inputs = inputs;
+  input = input != NULL ? input : &inputs[r->input_count++];
+  *input =
+      (request_input){.name = slice_of(copy), .data = {.segments = segment}, .is_override = true};
+  return input;
+}
+
+static error *set_override_dims(request *r, request_input *input, const int64_t *dims,
+                                uint32_t dim_count)
+{
+  if (input->dims == NULL || input->dim_count < dim_count)
+    input->dims = arena_allocate_array(&r->input_memory, dim_count, sizeof(*dims));
+  if (input->dims == NULL)
+    return error_no_memory();
+  if (dim_count > 0)
+    memcpy(input->dims, dims, dim_count * sizeof(*dims));
+  input->dim_count = dim_count;
+  return NULL;
+}
+
+error *request_set_override(request *r, const char *name, TRITONSERVER_DataType datatype,
+                            const int64_t *dims, uint32_t dim_count, input_segment segment)
+{
+  if (!r->has_overrides)
+    RETURN_IF_ERROR(begin_overrides(r));
+  request_input *input = find_override(r, name);
+  if (input == NULL)
+    return error_no_memory();
+  RETURN_IF_ERROR(set_override_dims(r, input, dims, dim_count));
+  input->datatype = datatype;
+  input->data.segments[0] = segment;
+  input->data.segment_count = segment.size > 0;
+  input->data.byte_size = segment.size;
+  return NULL;
+}
+
+void request_drop_overrides(request *r)
+{
+  if (!r->has_overrides)
+    return;
+  r->inputs = r->given_inputs;
+  r->input_count = r->given_input_count;
+  r->given_inputs = NULL;
+  r->has_overrides = false;
+}
+
 error *request_remove_input(request *r, const char *name)
 {
   request_input *input = request_find_input(r, name);
@@ -152,6 +241,15 @@ void request_remove_inputs(request *r)
   arena_init(&r->input_memory, r->initial_memory, REQUEST_ARENA_BYTES);
   r->inputs = NULL;
   r->input_count = 0;
+  r->on_device = false;
+}
+
+static buffer_attributes *copy_attributes(request *r, const buffer_attributes *attributes)
+{
+  buffer_attributes *copy = arena_allocate_array(&r->input_memory, 1, sizeof(*copy));
+  if (copy != NULL)
+    *copy = *attributes;
+  return copy;
 }
 
 static error *append_segment(request *r, const char *name, input_data *data, input_segment segment)
@@ -166,6 +264,10 @@ static error *append_segment(request *r, const char *name, input_data *data, inp
       arena_grow_array(&r->input_memory, data->segments, data->segment_count, sizeof(*segments));
   if (segments == NULL)
     return error_no_memory();
+  if (segment.attributes != NULL &&
+      (segment.attributes = copy_attributes(r, segment.attributes)) == NULL)
+    return error_no_memory();
+  r->on_device |= segment.memory_type == TRITONSERVER_MEMORY_GPU;
   segments[data->segment_count++] = segment;
   data->segments = segments;
   data->byte_size = total;
@@ -260,8 +362,9 @@ void request_remove_outputs(request *r)
 
 uint32_t request_output_count(const request *r)
 {
-  return r->requested_output_count > 0 ? r->requested_output_count
-                                       : (uint32_t)r->target->signature.output_count;
+  if (r->requested_output_count > 0 || r->is_null)
+    return r->requested_output_count;
+  return (uint32_t)r->target->signature.output_count;
 }
 
 slice request_output_name(const request *r, uint32_t index)
@@ -270,15 +373,51 @@ slice request_output_name(const request *r, uint32_t index)
                                        : r->target->signature.outputs[index].name;
 }
 
+error *request_check_reschedule(const request *r)
+{
+  bool ends = (r->flags & TRITONSERVER_REQUEST_FLAG_SEQUENCE_END) != 0;
+  if (r->target->reschedules && r->item.sequence != NULL && !ends)
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the "
+                   "model is not configured to handle such a flag.");
+}
+
+static void give_back_inputs(request *r)
+{
+  r->inputs = r->given->inputs;
+  r->input_count = r->given->count;
+  free(r->given);
+  r->given = NULL;
+}
+
+static void give_back_fetched(request *r)
+{
+  while (r->fetched != NULL) {
+    fetched_input *f = r->fetched;
+    r->fetched = f->next;
+    *f->data = f->given;
+    block_free((void *)f->segment.base, f->segment.size);
+    free(f);
+  }
+}
+
 void request_release(request *r, uint32_t release_flags)
 {
   assert(r->factory != NULL && r->release_callback != NULL);
+  if (r->given != NULL)
+    give_back_inputs(r);
+  if (r->on_device)
+    give_back_fetched(r);
   if (r->slot != NULL) {
     request *self = r; // by now the instance may have another one there
     atomic_compare_exchange_strong_explicit(r->slot, &self, NULL, memory_order_acq_rel,
                                             memory_order_relaxed);
     r->slot = NULL;
   }
+  if (r->target->released != NULL &&
+      r->target->released(r->target->released_context, r, release_flags))
+    return;
   trace *t = r->may_answer ? r->factory->trace : NULL;
   if (t != NULL)
     trace_report(t, TRITONSERVER_TRACE_REQUEST_END, clock_monotonic_ns());

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checking a request against its model: the texts are Triton's, since clients match on them. Runs
 // on the caller's thread before the request is queued.
+#include "request/padding.h"
 #include "request/request.h"
 
 #include "base/buffer.h"
@@ -288,15 +290,16 @@ static bool skip_bytes(bytes_cursor *cursor, size_t size)
   return size == 0;
 }
 
-static error *check_bytes(const request *r, const request_input *input, int64_t expected)
+static error *check_bytes(const request *r, const request_input *input, const input_data *data,
+                          int64_t expected)
 {
-  bytes_cursor cursor = {input->data.segments, input->data.segments + input->data.segment_count, 0};
+  bytes_cursor cursor = {data->segments, data->segments + data->segment_count, 0};
   int64_t found = 0;
   while (cursor.segment < cursor.end) {
     size_t left = cursor.segment->size - cursor.offset;
     uint32_t length;
     if (cursor.segment->memory_type == TRITONSERVER_MEMORY_GPU)
-      return NULL; // the backend checks it where it lies
+      return NULL; // device_inputs_fetch will
     if (left < sizeof(length))
       return request_error(r, ERROR_INVALID_ARG,
                            "incomplete string length indicator for inference input '%s' for model "
@@ -326,6 +329,15 @@ static error *check_bytes(const request *r, const request_input *input, int64_t 
   return NULL;
 }
 
+error *request_check_texts(const request *r, const request_input *input, const input_data *data)
+{
+  int64_t elements;
+  if (input->signature->is_non_linear_format ||
+      !shape_element_count(input->dims, input->dim_count, &elements))
+    return NULL; // checked before
+  return check_bytes(r, input, data, elements);
+}
+
 static error *check_size(const request *r, const request_input *input)
 {
   int64_t elements, expected;
@@ -338,7 +350,7 @@ static error *check_size(const request *r, const request_input *input)
         "the shape of input '%s' for model '%s' has more elements than fit in 64 bits",
         input->name.data, r->target->name);
   if (input->datatype == TRITONSERVER_TYPE_BYTES)
-    return check_bytes(r, input, elements);
+    return check_bytes(r, input, &input->data, elements);
   if (!checked_multiply_int64(elements, (int64_t)datatype_byte_size(input->datatype), &expected))
     return request_error(
         r, ERROR_INVALID_ARG,
@@ -397,15 +409,26 @@ static error *check_input(request *r, request_input *input)
   return check_size(r, input);
 }
 
-static void append_key_of(buffer *key, const tensor_signature *t, const request_input *input)
+static void append_key_of(buffer *key, const tensor_signature *t, const request_input *input,
+                          const padding_config *padding, int64_t length)
 {
   buffer_append_char(key, input == NULL ? 0 : 1);
   if (input == NULL || !t->must_match_in_batch)
     return;
   uint32_t skipped = t->is_shape_tensor ? 0 : 1; // rows may differ
+  size_t begin = key->size;
   buffer_append(key, input->dims + skipped, (input->dim_count - skipped) * sizeof(int64_t));
-  for (uint32_t i = 0; t->is_shape_tensor && i < input->data.segment_count; i++)
-    buffer_append(key, input->data.segments[i].base, input->data.segments[i].size);
+  if (t->padded != NULL && !key->failed) {
+    int64_t alike = padding_key(padding, length);
+    memcpy(key->data + begin + t->padded->dim * sizeof(alike), &alike, sizeof(alike));
+  }
+  for (uint32_t i = 0; t->is_shape_tensor && i < input->data.segment_count; i++) {
+    const input_segment *segment = &input->data.segments[i];
+    if (segment->memory_type == TRITONSERVER_MEMORY_GPU) // not read here: alone, as in Triton
+      buffer_append(key, &input, sizeof(input));
+    else
+      buffer_append(key, segment->base, segment->size);
+  }
 }
 
 // What must be equal for two requests to share a batch: presence of optional inputs, shapes of
@@ -418,7 +441,8 @@ static error *set_batch_key(request *r)
     return NULL;
   AUTO_BUFFER buffer key = BUFFER_EMPTY;
   for (size_t i = 0; i < s->input_count; i++)
-    append_key_of(&key, &s->inputs[i], request_find_input(r, s->inputs[i].name.data));
+    append_key_of(&key, &s->inputs[i], request_find_input(r, s->inputs[i].name.data), s->padding,
+                  r->padding_length);
   const char *copy = key.failed ? NULL : arena_copy_text(&r->input_memory, buffer_view(&key));
   if (copy == NULL)
     return error_no_memory();
@@ -426,7 +450,7 @@ static error *set_batch_key(request *r)
   return NULL;
 }
 
-static error *renew_factory(request *r)
+static inline error *renew_factory(request *r)
 {
   response_factory *f = response_factory_new(r->target, r->id);
   if (f == NULL)
@@ -441,11 +465,32 @@ static error *renew_factory(request *r)
   return NULL;
 }
 
+error *request_renew_factory(request *r)
+{
+  return renew_factory(r);
+}
+
+// A number where the model wants one, of whatever width; else a text.
+static error *check_correlation(const request *r)
+{
+  const model_signature *s = &r->target->signature;
+  bool is_text = r->correlation_text != NULL;
+  if (is_text == (s->correlation_datatype == TRITONSERVER_TYPE_BYTES))
+    return NULL;
+  return request_error(
+      r, ERROR_INVALID_ARG,
+      "sequence batching control '%s' data-type is '%s', but model '%s' expects '%s'",
+      s->correlation_name,
+      datatype_name(is_text ? TRITONSERVER_TYPE_BYTES : TRITONSERVER_TYPE_UINT64), r->target->name,
+      datatype_name(s->correlation_datatype));
+}
+
 error *request_prepare(request *r)
 {
   if (r->response_callback == NULL || r->release_callback == NULL)
     return request_error(r, ERROR_INVALID_ARG, "the request for model '%s' has no %s callback",
                          r->target->name, r->response_callback == NULL ? "response" : "release");
+  assert(!r->has_overrides);
   for (uint32_t i = 0; i < r->input_count; i++)
     if (r->inputs[i].raw)
       RETURN_IF_ERROR(complete_raw_input(r));
@@ -454,6 +499,10 @@ error *request_prepare(request *r)
   RETURN_IF_ERROR(find_batch_size(r));
   for (uint32_t i = 0; i < r->input_count; i++)
     RETURN_IF_ERROR(check_input(r, &r->inputs[i]));
+  if (r->target->signature.correlation_name != NULL)
+    RETURN_IF_ERROR(check_correlation(r));
+  if (r->target->signature.padding != NULL)
+    RETURN_IF_ERROR(padding_measure(r));
   RETURN_IF_ERROR(set_batch_key(r));
   RETURN_IF_ERROR(renew_factory(r));
   r->item.batch_size = request_rows(r);

@@ -1,18 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
 // Response factories and responses. Backends call this from any thread, one response on one thread
 // at a time.
 #include "request/response.h"
 
 #include "base/checked.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "gpu/copy.h"
 #include "request/output_check.h"
+#include "request/padding_runs.h"
 #include "request/parameter_list.h"
 #include "request/response_allocator.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define RESPONSE_ARENA_BYTES 512
+#define RESPONSE_ARENA_BYTES 576 // two outputs and some parameters
 
 // What response_factory.holders counts.
 #define REFERENCE ((uint64_t)1)
@@ -80,13 +86,23 @@ static void end_trace(response_factory *f)
   f->trace = NULL;
 }
 
+static void end_cache_ticket(response_factory *f, response *r, uint32_t flags)
+{
+  cache_ticket *ticket = f->cache_ticket;
+  f->cache_ticket = NULL;
+  ticket->end(ticket, r, flags);
+}
+
 static void drop_reference(response_factory *f, uint64_t what)
 {
   if (let_go(f, what) != 0)
     return;
+  if (f->cache_ticket != NULL)
+    end_cache_ticket(f, NULL, 0);
   end_trace(f);
   atomic_fetch_sub_explicit(&f->target->inflight, 1, memory_order_release);
   request_target_unref(f->target);
+  free(f->run);
   free(f);
 }
 
@@ -178,6 +194,8 @@ error *response_new(response_factory *f, response **result)
 static void release_output(response *r, response_output *output)
 {
   struct TRITONSERVER_ResponseAllocator *allocator = r->factory->allocator;
+  if (output->scratch != NULL)
+    free(output->scratch);
   if (!output->allocated)
     return;
   error *e = (error *)allocator->release(
@@ -261,6 +279,20 @@ static error *refuse_unconfigured(const request_target *target, const char *name
                    target->name);
 }
 
+static void append_output(response *r, response_output *output, slice name,
+                          TRITONSERVER_DataType datatype)
+{
+  output->response = r;
+  output->name = name;
+  output->datatype = datatype;
+  if (r->last_output == NULL)
+    r->outputs = output;
+  else
+    r->last_output->next = output;
+  r->last_output = output;
+  r->output_count++;
+}
+
 error *response_add_output(response *r, const char *name, TRITONSERVER_DataType datatype,
                            const int64_t *dims, uint32_t dim_count, response_output **result)
 {
@@ -275,38 +307,86 @@ error *response_add_output(response *r, const char *name, TRITONSERVER_DataType 
   response_output *output = arena_allocate_array(&r->memory, 1, sizeof(*output));
   if (output == NULL || !set_output_dims(r, output, signature, dims, dim_count))
     return error_no_memory();
-  output->response = r;
-  output->name = signature->name;
-  output->datatype = datatype;
-  if (r->last_output == NULL)
-    r->outputs = output;
-  else
-    r->last_output->next = output;
-  r->last_output = output;
-  r->output_count++;
+  append_output(r, output, signature->name, datatype);
+  if (signature->padded != NULL)
+    padding_cut_dims(output);
   *result = output;
   return NULL;
 }
 
-static error *call_allocator(response_output *output, size_t byte_size,
-                             TRITONSERVER_MemoryType memory_type, int64_t memory_type_id)
+response_output *response_restore_output(response *r, slice name, TRITONSERVER_DataType datatype,
+                                         const int64_t *dims, uint32_t dim_count)
 {
-  response_factory *f = output->response->factory;
-  struct TRITONSERVER_ResponseAllocator *allocator = f->allocator;
-  buffer_attributes *attributes = &output->attributes;
-  *attributes = (buffer_attributes){
-      .byte_size = byte_size, .memory_type = memory_type, .memory_type_id = memory_type_id};
-  error *e = (error *)allocator->allocate(allocator, output->name.data, byte_size, memory_type,
-                                          memory_type_id, f->allocator_context, &output->buffer,
-                                          &output->buffer_context, &attributes->memory_type,
-                                          &attributes->memory_type_id);
-  if (e != NULL)
-    return e;
-  output->allocated = true;
-  if (allocator->buffer_attributes == NULL)
+  const tensor_signature *signature = signature_find_output(&r->factory->target->signature, name);
+  if (signature == NULL || has_output(r, name))
     return NULL;
-  return (error *)allocator->buffer_attributes(allocator, output->name.data, attributes,
-                                               f->allocator_context, output->buffer_context);
+  response_output *output = arena_allocate_array(&r->memory, 1, sizeof(*output));
+  if (output == NULL)
+    return NULL;
+  output->dims = (int64_t *)dims;
+  output->dim_count = dim_count;
+  append_output(r, output, signature->name, datatype);
+  return output;
+}
+
+error *response_allocate(const response_factory *f, const char *name, buffer_attributes *attributes,
+                         void **buffer, void **buffer_context)
+{
+  struct TRITONSERVER_ResponseAllocator *allocator = f->allocator;
+  error *e = (error *)allocator->allocate(allocator, name, attributes->byte_size,
+                                          attributes->memory_type, attributes->memory_type_id,
+                                          f->allocator_context, buffer, buffer_context,
+                                          &attributes->memory_type, &attributes->memory_type_id);
+  if (e != NULL || allocator->buffer_attributes == NULL)
+    return e;
+  e = (error *)allocator->buffer_attributes(allocator, name, attributes, f->allocator_context,
+                                            *buffer_context);
+  if (e != NULL)
+    error_free((error *)allocator->release(allocator, *buffer, *buffer_context,
+                                           attributes->byte_size, attributes->memory_type,
+                                           attributes->memory_type_id));
+  return e;
+}
+
+void response_output_take_over(response_output *output, const response_output *from,
+                               void *buffer_context)
+{
+  assert(!output->allocated && from->allocated);
+  output->allocated = true;
+  output->buffer = from->buffer;
+  output->buffer_context = buffer_context;
+  output->attributes = from->attributes;
+}
+
+static error *allocate_at(response_output *output, size_t byte_size,
+                          TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
+                          void **buffer)
+{
+  output->attributes = (buffer_attributes){
+      .byte_size = byte_size, .memory_type = *memory_type, .memory_type_id = *memory_type_id};
+  RETURN_IF_ERROR(response_allocate(output->response->factory, output->name.data,
+                                    &output->attributes, &output->buffer, &output->buffer_context));
+  output->allocated = true;
+  *memory_type = output->attributes.memory_type;
+  *memory_type_id = output->attributes.memory_type_id;
+  *buffer = output->buffer;
+  if (*memory_type == TRITONSERVER_MEMORY_CPU_PINNED && *buffer != NULL &&
+      output->response->factory->target->leaves_gaps)
+    memset(*buffer, 0, byte_size);
+  return NULL;
+}
+
+// Where the backend writes an output with padding, which is cut when it is sent.
+static error *allocate_scratch(response_output *output, size_t byte_size, void **buffer)
+{
+  const size_t size = byte_size > 0 ? byte_size : 1;
+  output->scratch = output->response->factory->target->leaves_gaps ? calloc(1, size) : malloc(size);
+  if (output->scratch == NULL)
+    return error_no_memory();
+  output->scratch_size = byte_size;
+  output->response->has_scratch = true;
+  *buffer = output->scratch;
+  return NULL;
 }
 
 error *response_output_allocate(response_output *output, size_t byte_size,
@@ -314,7 +394,7 @@ error *response_output_allocate(response_output *output, size_t byte_size,
                                 void **buffer)
 {
   const response_factory *f = output->response->factory;
-  if (output->allocated)
+  if (output->allocated || output->scratch != NULL)
     return error_new(ERROR_ALREADY_EXISTS, "model '%s' asked twice for the buffer of output '%s'",
                      f->target->name, output->name.data);
   if (f->allocator == NULL)
@@ -325,10 +405,52 @@ error *response_output_allocate(response_output *output, size_t byte_size,
     return error_new(ERROR_INTERNAL,
                      "model '%s' asked for the buffer of output '%s' after its final response",
                      f->target->name, output->name.data);
-  RETURN_IF_ERROR(call_allocator(output, byte_size, *memory_type, *memory_type_id));
-  *memory_type = output->attributes.memory_type;
-  *memory_type_id = output->attributes.memory_type_id;
-  *buffer = output->buffer;
+  if (output->cut != NULL) {
+    *memory_type = TRITONSERVER_MEMORY_CPU;
+    *memory_type_id = 0;
+    return allocate_scratch(output, byte_size, buffer);
+  }
+  return allocate_at(output, byte_size, memory_type, memory_type_id, buffer);
+}
+
+static error *cut_to_device(const response_output *output, const padding_runs *runs, void *to,
+                            int device)
+{
+  char what[128];
+  size_t size = runs->outer * runs->to;
+  void *cut AUTO_FREE = malloc(size > 0 ? size : 1);
+  if (cut == NULL)
+    return error_no_memory();
+  padding_cut(cut, output->scratch, runs);
+  snprintf(what, sizeof(what), "output '%.100s'", output->name.data);
+  return gpu_copy_now(to, (gpu_place){GPU_MEMORY_DEVICE, device}, cut,
+                      (gpu_place){GPU_MEMORY_HOST, 0}, size, what);
+}
+
+static error *cut_output(response_output *output)
+{
+  padding_runs runs;
+  const response_factory *f = output->response->factory;
+  TRITONSERVER_MemoryType place = TRITONSERVER_MEMORY_CPU;
+  int64_t place_id = 0;
+  void *buffer;
+  if (!padding_output_runs(output, &runs))
+    return error_new(ERROR_INTERNAL,
+                     "model '%s' wrote %zu bytes of output '%s', expected those of its shape, "
+                     "which is padded to a length of %" PRId64,
+                     f->target->name, output->scratch_size, output->name.data, f->padded_length);
+  RETURN_IF_ERROR(allocate_at(output, runs.outer * runs.to, &place, &place_id, &buffer));
+  if (place == TRITONSERVER_MEMORY_GPU)
+    return cut_to_device(output, &runs, buffer, (int)place_id);
+  padding_cut(buffer, output->scratch, &runs);
+  return NULL;
+}
+
+static error *cut_outputs(response *r)
+{
+  for (response_output *output = r->outputs; output != NULL; output = output->next)
+    if (output->scratch != NULL)
+      RETURN_IF_ERROR(cut_output(output));
   return NULL;
 }
 
@@ -359,7 +481,11 @@ error *response_send(response *r, uint32_t flags, error *failure_owned)
     return refused;
   }
   r->failure = failure_owned;
+  if (r->has_scratch && r->failure == NULL)
+    r->failure = cut_outputs(r);
   record_first_response(f);
+  if (f->cache_ticket != NULL)
+    end_cache_ticket(f, r, flags);
   if (f->trace != NULL)
     trace_report_outputs(f->trace, r);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0) {

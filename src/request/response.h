@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Responses and what makes them. A response factory is what remains of a request for answering it:
 // it may outlive the request (decoupled models answer after releasing it). Responses are owned by
 // the backend until sent, then by the client.
@@ -20,6 +21,13 @@
 
 typedef struct TRITONBACKEND_ResponseFactory response_factory;
 
+// What hangs on the factory of a request that a cache has missed, until its first response. Called
+// once: with that response, which is about to be sent, or with NULL when there is none. Frees
+// itself.
+typedef struct cache_ticket {
+  void (*end)(struct cache_ticket *self_owned, response *r, uint32_t flags);
+} cache_ticket;
+
 // What goes to the client, in the model's order.
 typedef struct ordered_answer {
   ordering_payload payload; // the ordering knows an answer by it
@@ -41,12 +49,16 @@ struct TRITONBACKEND_ResponseFactory {
   uint64_t start_ns;      // when the request entered the core
   uint64_t executed_ns;   // when an instance took it; 0: not yet
   uint32_t executed_rows; // of that execution
+  int64_t true_length, padded_length; // where its inputs were padded (request/padding.h)
   _Atomic uint64_t first_response_ns;
   _Atomic uint64_t reported_responses; // by the backend's statistics
   ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise
   ordering_slot slot;          // its place in the order
   ordered_answer final_answer; // flags without a response, while they wait for their place
   trace *trace;                // owned or NULL; whoever may answer may use it
+  cache_ticket *cache_ticket;  // owned or NULL; whoever answers first ends it
+  _Atomic(void *)
+      run; // of an ensemble: memory that is freed with this (core/ensemble_parts.h); or NULL
   size_t id_size;
   char id[]; // NUL-terminated
 };
@@ -61,12 +73,16 @@ typedef struct TRITONBACKEND_Output {
   void *buffer; // from the client's allocator
   void *buffer_context;
   buffer_attributes attributes; // size and place of the buffer
+  const padded_tensor *cut;     // it has padding, and until it is sent:
+  void *scratch;                // where the backend writes in place of `buffer`; owned
+  size_t scratch_size;
   struct TRITONBACKEND_Output *next;
 } response_output;
 
 // TRITONBACKEND_Response, too
 struct TRITONSERVER_InferenceResponse {
   response_factory *factory; // referenced
+  bool has_scratch;          // some output has
   bool sent;                 // more may come, but not from it: its reference is no right to answer
   error *failure;            // owned; NULL: a good answer
   response_output *outputs;  // in the order in which the backend made them
@@ -109,11 +125,30 @@ void response_free(
 error *response_add_output(response *r, const char *name, TRITONSERVER_DataType datatype,
                            const int64_t *dims, uint32_t dim_count, response_output **output);
 
+// Adds an output as the client is to see it: nothing is reshaped or compared. `dims` are in the
+// response's memory. NULL for an output that the model has not or the response has already, and
+// when memory is short.
+response_output *response_restore_output(response *r, slice name, TRITONSERVER_DataType datatype,
+                                         const int64_t *dims, uint32_t dim_count);
+
 // Asks the client's allocator for the output's memory. In: the preferred place; out: the actual
 // one. Once per output.
 error *response_output_allocate(response_output *output, size_t byte_size,
                                 TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
                                 void **buffer);
+
+// The same for the core itself: `output` has no buffer yet.
+error *response_output_allocate_at(response_output *output, size_t byte_size,
+                                   TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
+                                   void **buffer);
+// Asks the client's allocator for memory for an output with this name, which is no response's yet;
+// `attributes` has size and preferred place, and then the actual one.
+error *response_allocate(const response_factory *f, const char *name, buffer_attributes *attributes,
+                         void **buffer, void **buffer_context);
+// The output gets the memory that `from`, an output with other owners, has: it was allocated by
+// this response's client, with `buffer_context`.
+void response_output_take_over(response_output *output, const response_output *from,
+                               void *buffer_context);
 
 error *response_set_parameter(response *r, const char *name, parameter value);
 

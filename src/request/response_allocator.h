@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that provide output memory. Made by a front end, shared by all its requests, and
 // not changed once in use: read from every instance's thread without a lock.
 #ifndef NEREID_REQUEST_RESPONSE_ALLOCATOR_H

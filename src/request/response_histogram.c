@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts first responses by their buckets. Runs where a response is sent.
 #include "request/response_histogram.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long requests of a model waited for their first response: nv_inference_first_response_
 // histogram_ms, whose buckets the model's configuration may set. Added to by whoever sends a
 // response, read by the scraper's thread; no lock.

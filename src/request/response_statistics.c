@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of responses by their place. Backends' threads write, the statistics endpoint reads.
 #include "request/response_statistics.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of a model version for each place in an answer: the first response of all requests, the
 // second ones, and so on, as backends of decoupled models report them. Thread-safe.
 #ifndef NEREID_REQUEST_RESPONSE_STATISTICS_H

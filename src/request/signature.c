@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor signatures of a model, built by the load thread.
 #include "request/signature.h"
 
 #include "base/checked.h"
+#include "config/backend_traits.h"
 #include "config/datatype.h"
 
 #include <inttypes.h>
@@ -10,6 +12,8 @@
 
 // A signature with more tensors than this is searched by its map, a smaller one by comparing names.
 #define LINEAR_SEARCH_LIMIT 8
+
+#define EMPTY_STRING_BYTES 4 // its length, which is 0
 
 size_t datatype_byte_size(TRITONSERVER_DataType datatype)
 {
@@ -30,6 +34,19 @@ bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count)
       return false;
   }
   *count = empty ? 0 : product;
+  return true;
+}
+
+bool tensor_least_bytes(TRITONSERVER_DataType datatype, const int64_t *dims, size_t dim_count,
+                        size_t *size)
+{
+  int64_t elements;
+  size_t bytes, element_bytes = datatype == TRITONSERVER_TYPE_BYTES ? EMPTY_STRING_BYTES
+                                                                    : datatype_byte_size(datatype);
+  if (!shape_element_count(dims, dim_count, &elements) ||
+      !checked_multiply_size((size_t)elements, element_bytes, &bytes) || bytes > INT64_MAX)
+    return false;
+  *size = bytes;
   return true;
 }
 
@@ -129,11 +146,52 @@ static output_mismatches *make_mismatches(arena *memory, size_t output_count)
   return arena_allocate_array(memory, 1, size); // zeroes
 }
 
+static error *init_padding(model_signature *s, const Inference__ModelConfig *config)
+{
+  const char *parameter;
+  RETURN_IF_ERROR(padding_config_read(config, &s->padding, &parameter));
+  padding_config *p = s->padding;
+  if (p == NULL)
+    return NULL;
+  for (size_t i = 0; i < p->input_count; i++)
+    s->inputs[p->inputs[i].index].padded = &p->inputs[i];
+  for (size_t i = 0; i < p->output_count; i++)
+    s->outputs[p->outputs[i].index].padded = &p->outputs[i];
+  if (p->length_input < s->input_count && !s->inputs[p->length_input].optional) {
+    s->inputs[p->length_input].optional = true; // it is the server's to give
+    s->required_input_count--;
+  }
+  s->needs_batch_key = true;
+  return NULL;
+}
+
+// A CORRID control's tensor. False when memory is short.
+static bool init_correlation(model_signature *s, const Inference__ModelConfig *config)
+{
+  const Inference__ModelSequenceBatching *batching =
+      config->scheduling_choice_case == INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING
+          ? config->sequence_batching
+          : NULL;
+  for (size_t i = 0; batching != NULL && i < batching->n_control_input; i++) {
+    const Inference__ModelSequenceBatching__ControlInput *input = batching->control_input[i];
+    for (size_t k = 0; k < input->n_control; k++) {
+      if (input->control[k]->kind !=
+          INFERENCE__MODEL_SEQUENCE_BATCHING__CONTROL__KIND__CONTROL_SEQUENCE_CORRID)
+        continue;
+      s->correlation_datatype = (TRITONSERVER_DataType)input->control[k]->data_type;
+      s->correlation_name = arena_copy_text(&s->memory, slice_of(input->name));
+      return s->correlation_name != NULL;
+    }
+  }
+  return true;
+}
+
 error *signature_init(model_signature *s, const Inference__ModelConfig *config)
 {
   memset(s, 0, sizeof(*s));
   arena_init(&s->memory, NULL, 0);
   s->max_batch_size = config->max_batch_size;
+  s->omits_single_sizes = backend_traits_of(config->backend)->omits_single_sizes;
   s->decoupled =
       config->model_transaction_policy != NULL && config->model_transaction_policy->decoupled;
   s->input_count = config->n_input;
@@ -142,6 +200,7 @@ error *signature_init(model_signature *s, const Inference__ModelConfig *config)
   s->outputs = arena_allocate_array(&s->memory, config->n_output, sizeof(*s->outputs));
   s->output_mismatches = make_mismatches(&s->memory, config->n_output);
   bool complete = s->inputs != NULL && s->outputs != NULL && s->output_mismatches != NULL;
+  complete = complete && init_correlation(s, config);
   for (size_t i = 0; complete && i < config->n_input; i++) {
     tensor_signature *t = &s->inputs[i];
     complete =
@@ -154,11 +213,10 @@ error *signature_init(model_signature *s, const Inference__ModelConfig *config)
     complete = init_output(&s->memory, config->output[i], t) &&
                string_map_put(&s->output_index, t->name, t);
   }
-  if (!complete) {
+  error *e = complete ? init_padding(s, config) : error_no_memory();
+  if (e != NULL)
     signature_fini(s);
-    return error_no_memory();
-  }
-  return NULL;
+  return e;
 }
 
 void signature_fini(model_signature *s)
@@ -166,6 +224,8 @@ void signature_fini(model_signature *s)
   for (size_t i = 0; s->output_mismatches != NULL && i < OUTPUT_NAMES_LOGGED; i++)
     free(s->output_mismatches->names_logged[i]);
   s->output_mismatches = NULL; // it is in the arena
+  padding_config_free(s->padding);
+  s->padding = NULL;
   string_map_fini(&s->input_index);
   string_map_fini(&s->output_index);
   arena_fini(&s->memory);

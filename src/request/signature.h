@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a model's configuration says about its tensors, precomputed once at load so that checking a
 // request reads no configuration. Immutable after the load but for the counts of mismatches; shared
 // by all threads.
@@ -10,6 +11,7 @@
 #include "base/slice.h"
 #include "base/string_map.h"
 #include "config/config.h"
+#include "config/padding_config.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -32,6 +34,7 @@ typedef struct tensor_signature {
   bool is_non_linear_format; // byte size is the backend's to check
   bool must_match_in_batch;  // requests share a batch only when their shapes (or contents) here are
                              // equal
+  const padded_tensor *padded; // NULL: never
 } tensor_signature;
 
 #define OUTPUT_NAMES_LOGGED 16
@@ -43,6 +46,8 @@ typedef struct output_mismatches {
 } output_mismatches;
 
 typedef struct model_signature {
+  const char *correlation_name; // of the input that has a sequence's id; NULL: none
+  TRITONSERVER_DataType correlation_datatype;
   tensor_signature *inputs;
   size_t input_count;
   size_t required_input_count;
@@ -51,8 +56,10 @@ typedef struct model_signature {
   int64_t max_batch_size;
   bool needs_batch_key; // some input must match in a batch, or may be left out
   bool decoupled;
+  bool omits_single_sizes;              // of outputs: see config/backend_traits.h
   bool strict_outputs;                  // outputs that are not as configured are refused
   output_mismatches *output_mismatches; // in `memory`
+  padding_config *padding;              // owned; NULL: shapes are the clients'
   string_map input_index;               // name → tensor_signature
   string_map output_index;
   arena memory;
@@ -80,5 +87,9 @@ bool signature_dims_match(const int64_t *configured, const int64_t *dims, size_t
 
 // Product of the dims in *count. False when a dim is negative or the product does not fit.
 bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count);
+
+// Bytes of a tensor, of BYTES whose elements are empty. False as above, then *size is left alone.
+bool tensor_least_bytes(TRITONSERVER_DataType datatype, const int64_t *dims, size_t dim_count,
+                        size_t *size);
 
 #endif

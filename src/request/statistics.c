@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of a model version; see statistics.h for who writes where.
 #include "request/statistics.h"
 
@@ -9,7 +10,7 @@
 const char *const failure_reason_labels[FAILURE_REASON_COUNT] = {"REJECTED", "CANCELED", "BACKEND",
                                                                  "OTHER"};
 const char *const refused_reason_labels[REFUSED_REASON_COUNT] = {
-    "malformed", "invalid", "queue_full", "stopping", "resources"};
+    "malformed", "invalid", "queue_full", "latency", "stopping", "resources"};
 
 const uint64_t statistics_duration_bounds_us[STATISTICS_DURATION_BUCKETS] = {
     10,      20,      50,       100,      200,      500,       1000,   2000,
@@ -34,7 +35,7 @@ static inline uint64_t get(const _Atomic uint64_t *counter)
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static void add_duration(duration_counter *counter, bool single_writer, uint64_t ns)
+static inline void add_duration(duration_counter *counter, bool single_writer, uint64_t ns)
 {
   add(&counter->count, single_writer, 1);
   add(&counter->ns, single_writer, ns);
@@ -105,6 +106,24 @@ void statistics_count_success(statistics *s, bool single_writer, const request_t
   observe(&s->compute_infer_histogram, single_writer, ns[LATENCY_COMPUTE_INFER]);
 }
 
+void statistics_count_cache_hit(statistics *s, const request_times *times, uint64_t look_up_ns)
+{
+  uint64_t ns[LATENCY_COUNT];
+  request_latencies(times, ns);
+  add_duration(&s->success, false, ns[LATENCY_REQUEST]);
+  add_duration(&s->queue, false, ns[LATENCY_QUEUE]);
+  add_duration(&s->cache_hit, false, look_up_ns);
+  observe(&s->request_histogram, false, ns[LATENCY_REQUEST]);
+  observe(&s->queue_histogram, false, ns[LATENCY_QUEUE]);
+}
+
+void statistics_count_cache_miss(statistics *s, bool success, uint64_t ns)
+{
+  add_duration(&s->cache_miss, false, ns);
+  if (success)
+    add(&s->success.ns, false, ns);
+}
+
 void statistics_count_failure(statistics *s, bool single_writer, failure_reason reason,
                               const request_times *times)
 {
@@ -136,21 +155,35 @@ void statistics_count_refusal(statistics *s, refused_reason reason)
   add(&s->refused[reason], false, 1);
 }
 
-static void sum_counters(_Atomic uint64_t *sum, const _Atomic uint64_t *from, size_t count)
+static void sum_counters(_Atomic uint64_t *sum, bool single_writer, const _Atomic uint64_t *from,
+                         size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    add(&sum[i], true, get(&from[i]));
+    add(&sum[i], single_writer, get(&from[i]));
+}
+
+static void sum_all(statistics *sum, bool single_writer, const statistics *from)
+{
+  sum_counters((_Atomic uint64_t *)sum, single_writer, (const _Atomic uint64_t *)from,
+               offsetof(statistics, last_inference_ms) / sizeof(_Atomic uint64_t));
+  uint64_t last = get(&sum->last_inference_ms), other = get(&from->last_inference_ms);
+  while (other > last &&
+         !atomic_compare_exchange_weak_explicit(&sum->last_inference_ms, &last, other,
+                                                memory_order_relaxed, memory_order_relaxed))
+    ;
+  size_t rows =
+      from->batch_row_count < sum->batch_row_count ? from->batch_row_count : sum->batch_row_count;
+  sum_counters((_Atomic uint64_t *)sum->batch_rows, single_writer,
+               (const _Atomic uint64_t *)from->batch_rows,
+               rows * (sizeof(batch_counters) / sizeof(_Atomic uint64_t)));
 }
 
 void statistics_add(statistics *sum, const statistics *from)
 {
-  sum_counters((_Atomic uint64_t *)sum, (const _Atomic uint64_t *)from,
-               offsetof(statistics, last_inference_ms) / sizeof(_Atomic uint64_t));
-  if (get(&from->last_inference_ms) > get(&sum->last_inference_ms))
-    atomic_store_explicit(&sum->last_inference_ms, get(&from->last_inference_ms),
-                          memory_order_relaxed);
-  size_t rows =
-      from->batch_row_count < sum->batch_row_count ? from->batch_row_count : sum->batch_row_count;
-  sum_counters((_Atomic uint64_t *)sum->batch_rows, (const _Atomic uint64_t *)from->batch_rows,
-               rows * (sizeof(batch_counters) / sizeof(_Atomic uint64_t)));
+  sum_all(sum, true, from);
+}
+
+void statistics_fold(statistics *sum, const statistics *from)
+{
+  sum_all(sum, false, from);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of one model version. Every instance thread writes a block of its own, so that counting
 // never contends; readers (statistics endpoint, metrics) sum the blocks. What happens off the
 // instance threads (refusals, cancellations) goes to the model's shared block with atomic
@@ -29,6 +30,7 @@ typedef enum refused_reason {
   REFUSED_MALFORMED,  // malformed: given up by who made it, before it was submitted
   REFUSED_INVALID,    // invalid: it does not fit the model
   REFUSED_QUEUE_FULL, // queue_full
+  REFUSED_LATENCY,    // latency: its answer would come after the model's latency objective
   REFUSED_STOPPING,   // stopping: the model is unloaded, or the server ends
   REFUSED_RESOURCES,  // resources: short of memory or threads
   REFUSED_REASON_COUNT,
@@ -121,6 +123,13 @@ void statistics_count_success(statistics *s, bool single_writer, const request_t
                               uint64_t rows);
 void statistics_count_failure(statistics *s, bool single_writer, failure_reason reason,
                               const request_times *times);
+// Counts a request that a cache answered, any thread; `look_up_ns` is how long asking it took. It
+// is a success, and no inference. `times` are those of start, queue_start, end, and in
+// compute_start when the look-up began.
+void statistics_count_cache_hit(statistics *s, const request_times *times, uint64_t look_up_ns);
+// Counts a look-up without a hit, any thread, with what looking up and inserting took. As in Triton
+// that is added to the time of the request, if that was a success.
+void statistics_count_cache_miss(statistics *s, bool success, uint64_t ns);
 // Counts what is refused before it is a request; any thread.
 void statistics_count_refusal(statistics *s, refused_reason reason);
 // Counts one execution of `rows` rows and its three stages.
@@ -128,6 +137,8 @@ void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows
                                 uint64_t compute_input_ns, uint64_t compute_infer_ns,
                                 uint64_t compute_output_ns);
 
+// Adds all counters of `from`, which nobody writes any more, to `sum`, to which any thread may.
+void statistics_fold(statistics *sum, const statistics *from);
 // Adds all counters of `from` to `sum`, which nobody else writes; not those of batch sizes for
 // which `sum` has no row. May run at any time.
 void statistics_add(statistics *sum, const statistics *from);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a request needs of the model version that it goes to; the first member of `struct model`.
 // Kept apart so that requests know nothing of how models load and run.
 #ifndef NEREID_REQUEST_TARGET_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 typedef struct request_target request_target;
+struct TRITONSERVER_InferenceRequest;
 
 struct request_target {
   const char *name; // of the model
@@ -27,6 +29,13 @@ struct request_target {
   _Atomic uint64_t inflight; // submitted requests that are not yet answered in full
   void (*unreferenced)(
       request_target *target); // called once, by whoever dropped the last reference
+  // Called when a backend releases a request, or it is refused, before its client is. True: the
+  // client is not, as it is the core's again. NULL for most models.
+  bool (*released)(void *context, struct TRITONSERVER_InferenceRequest *r, uint32_t flags);
+  void *released_context;
+  _Atomic int failed_gpu; // 1 + the ordinal of the one because of which all is refused; 0: none
+  bool leaves_gaps;       // its backend may leave parts of outputs and states as they were
+  bool reschedules;       // its backend may release requests with RESCHEDULE: iterative sequences
 };
 
 static inline request_target *request_target_ref(request_target *target)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces of requests: see trace.h. Nothing here is on the way of a request that has none.
 #include "request/trace.h"
 
@@ -153,7 +154,7 @@ static void report_input(trace *t, const request_input *input)
   if (input->data.segment_count > 1) {
     if (copy == NULL)
       return;
-    all = (input_segment){copy, input->data.byte_size, TRITONSERVER_MEMORY_CPU, 0};
+    all = (input_segment){.base = copy, .size = input->data.byte_size};
   }
   t->functions.tensor(t, TRITONSERVER_TRACE_TENSOR_QUEUE_INPUT, input->name.data, input->datatype,
                       all.base, all.size, input->dims, input->dim_count, all.memory_type,

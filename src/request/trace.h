@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_InferenceTrace: who wants to know what happens to a request, and when. The core and
 // backends report, the maker's functions receive. A request without one costs a NULL check at each
 // point.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The walk along the queue that closes a batch. Called by the scheduler with its lock held, and by
 // tests.
 #include "schedule/batch_policy.h"
@@ -39,14 +40,25 @@ static bool fits(walk *w, const batch_policy *policy, slice key, const queue_ite
   return !w->closed;
 }
 
+// What the strategy does not include in any batch goes alone.
+static bool suits_strategy(walk *w, const batch_policy *policy, queue_item *item)
+{
+  if (policy->forming == NULL || batch_forming_includes(policy->forming, w->count, item))
+    return true;
+  close_walk(w, BATCH_CLOSED_STRATEGY);
+  return w->count == 0;
+}
+
 static walk walk_queue(const batch_policy *policy, const request_queue *queue, size_t capacity)
 {
-  const queue_item *first = request_queue_first(queue);
+  queue_item *first = request_queue_first(queue);
   walk w = {.oldest_ns = CLOCK_NEVER};
   size_t preferred = 0; // the first preferred size that is not passed yet
-  for (const queue_item *item = first; item != NULL && !w.closed;
+  for (queue_item *item = first; item != NULL && !w.closed;
        item = request_queue_next(queue, item)) {
     if (w.count > 0 && !fits(&w, policy, first->batch_key, item))
+      break;
+    if (!suits_strategy(&w, policy, item))
       break;
     w.count++;
     w.rows += queue_item_rows(item);
@@ -58,7 +70,7 @@ static walk walk_queue(const batch_policy *policy, const request_queue *queue, s
       w.cut_count = w.count;
       w.cut_reason = w.rows == policy->max_batch_size ? BATCH_CLOSED_FULL : BATCH_CLOSED_PREFERRED;
     }
-    if (w.rows >= policy->max_batch_size || w.count == capacity)
+    if (!w.closed && (w.rows >= policy->max_batch_size || w.count == capacity))
       close_walk(&w, BATCH_CLOSED_FULL);
   }
   return w;

@@ -1,8 +1,11 @@
-// What an idle instance does next: a pure function of the queue, the configuration and the time. No
-// lock, no clock, no state of its own; docs/scheduling.md says the same in words for users.
+// SPDX-License-Identifier: Apache-2.0
+// What an idle instance does next: a pure function of the queue, the configuration, the time and
+// what a custom strategy says. No lock, no clock, no state of its own; docs/scheduling.md says the
+// same in words for users.
 #ifndef NEREID_SCHEDULE_BATCH_POLICY_H
 #define NEREID_SCHEDULE_BATCH_POLICY_H
 
+#include "schedule/batch_forming.h"
 #include "schedule/queue.h"
 
 #include <stdbool.h>
@@ -17,6 +20,7 @@ typedef enum batch_close_reason {
   BATCH_CLOSED_SHAPE,     // the next request does not fit by shape
   BATCH_CLOSED_SIZE,      // one more request would not fit by size
   BATCH_CLOSED_IDLE,      // no delay configured: everything that waited
+  BATCH_CLOSED_STRATEGY,  // the custom strategy refuses the next request
   BATCH_CLOSE_REASON_COUNT,
 } batch_close_reason;
 
@@ -25,7 +29,8 @@ typedef struct batch_policy {
   uint64_t max_batch_size;         // rows, at least 1
   const uint32_t *preferred_sizes; // ascending, at least one
   size_t preferred_size_count;
-  uint64_t max_delay_ns; // 0: never waits for more requests
+  uint64_t max_delay_ns;  // 0: never waits for more requests
+  batch_forming *forming; // of a custom strategy; NULL: none
 } batch_policy;
 
 typedef enum batch_verdict {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list of slots behind a lock, and at most one thread at a time that sends from its head. Called
 // by instances' threads (deliver) and by the scheduler (reserve).
 #include "schedule/ordering.h"

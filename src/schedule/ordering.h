@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // preserve_ordering: responses leave in the order in which their requests were dispatched, however
 // the instances finish. A slot is reserved for each request when it leaves the queue; what is
 // delivered to a slot waits until all slots before it are complete. Slots and payloads are embedded

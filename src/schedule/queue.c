@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Levels as a sorted list, items as lists in the levels, deadlines as one heap. Called with the
 // scheduler's lock held.
 #include "schedule/queue.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What waits for a model's instances, in the order in which it is served: by priority level, within
 // a level first in first out, requests whose timeout passed with the action DELAY after the others
 // of their level. A plain data structure: the scheduler that owns it holds the lock. Items are
@@ -31,11 +32,15 @@ typedef struct queue_item {
   slice batch_key;     // only items with equal keys share a batch; must live as long as the item is
                        // queued
   bool may_go_ahead;   // to a worker that is still busy with another item (scheduler_take_ahead)
+  struct sequence *sequence; // whose request it is, from its arrival in schedule/sequence_policy.h
+                             // to its release; else NULL
   // Set by the scheduler; all of it zeroed before the first use:
   list_node node;         // of its level; for whoever has the item while it is outside
   queue_level *level;     // that holds it
   queue_item_state state; // guarded by the scheduler's lock
   uint64_t enqueued_ns;
+  uint64_t
+      left_rows; // that waited when the batch was taken whose first item this is, with an objective
   heap_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
   // Set by the caller where preserve_ordering is on, else NULL: a zeroed slot that outlives the
   // item (it is in the response factory: a decoupled answer may come after the request is gone).

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lock, the idle instances and the wake-ups around the queue and its policy. Called by
 // front-end threads (enqueue, cancel), instances' threads (take) and the timekeeper (expiry). The
 // lock is held for list operations only; callbacks and system calls come after it.
 #include "schedule/scheduler.h"
 
+#include "base/cleanup.h"
 #include "base/thread.h"
 #include "schedule/waiter.h"
 
@@ -15,9 +17,10 @@
 // An instance's thread that waits in scheduler_take; lives on its stack.
 typedef struct idle_worker {
   waiter waiter;
-  void *owner;     // NULL: cannot be claimed
-  list_node node;  // linked until somebody takes it out to wake it, or to claim it
-  bool handed_off; // it is woken to go on with what was begun in its place
+  void *owner;         // NULL: cannot be claimed
+  const bool *leaving; // under the lock: it was dismissed; NULL: it cannot be
+  list_node node;      // linked until somebody takes it out to wake it, or to claim it
+  bool handed_off;     // it is woken to go on with what was begun in its place
 } idle_worker;
 
 struct scheduler {
@@ -27,10 +30,14 @@ struct scheduler {
   scheduler_refuse *refuse;
   void *context;
   ordering *ordering;
+  bool (*may_run)(void *owner); // NULL: always
   uint32_t *preferred_sizes;
+  bool arrivals_are_given;
 
-  pthread_mutex_t lock; // guards all below
-  batch_policy policy;  // its delay becomes 0 when the scheduler stops
+  pthread_mutex_t lock;    // guards all below
+  batch_policy policy;     // its delay becomes 0 when the scheduler stops
+  batch_forming forming;   // the policy's, where there is a strategy
+  latency_policy *latency; // owned; NULL: there is no objective
   request_queue queue;
   bool stopped;
   list idle;            // last in, first out: the warmest cache is used first
@@ -38,7 +45,9 @@ struct scheduler {
   waiter *lingering;    // of the thread in scheduler_linger; or NULL
   uint64_t linger_rows; // rows in the queue that end its wait
   uint64_t waking;      // workers taken out of `idle` that are not back under the lock yet
+  uint64_t awaited;     // workers that were told of a batch (scheduler_await) and will take it
   uint64_t wake_rows;   // while there is a leader: batch_decision.wake_rows of its decision
+  uint64_t due_ns;      // likewise until_ns
   uint64_t timer_at_ns; // when the timer fires at the latest
   timer timer;          // guarded by the timekeeper
 
@@ -46,6 +55,8 @@ struct scheduler {
   _Atomic size_t pending;
   _Atomic uint64_t closed[BATCH_CLOSE_REASON_COUNT];
 };
+
+_Static_assert(sizeof(scheduler) <= 1024, "each model has one: what few need is behind a pointer");
 
 static uint64_t on_timer(void *context, uint64_t now_ns);
 
@@ -84,6 +95,35 @@ static bool init_policy(scheduler *s, const scheduler_config *config)
                              .preferred_sizes = s->preferred_sizes,
                              .preferred_size_count = count,
                              .max_delay_ns = delay_ns};
+  if (config->dynamic_batching && config->strategy != NULL) {
+    s->forming.strategy = config->strategy;
+    s->policy.forming = &s->forming;
+  }
+  return true;
+}
+
+// Locked, or nobody has it yet.
+static void use_choice(scheduler *s)
+{
+  const latency_choice *c = &s->latency->choice;
+  s->preferred_sizes[0] = (uint32_t)c->max_rows;
+  s->policy.preferred_size_count = 1;
+  s->policy.max_batch_size = c->max_rows;
+  s->policy.max_delay_ns = 0;
+}
+
+// It is large, and few models have an objective. False when memory is short.
+static bool make_latency(scheduler *s, const scheduler_config *config)
+{
+  if (config->objective_ns == 0)
+    return true;
+  const latency_settings settings = {config->objective_ns, s->policy.max_batch_size,
+                                     config->workers};
+  s->latency = calloc(1, sizeof(*s->latency));
+  if (s->latency == NULL)
+    return false;
+  latency_policy_init(s->latency, &settings);
+  use_choice(s);
   return true;
 }
 
@@ -100,10 +140,14 @@ error *scheduler_new(const scheduler_config *config, clock_source clock, timekee
   made->refuse = refuse;
   made->context = context;
   made->ordering = config->ordering;
+  made->arrivals_are_given = config->arrivals_are_given;
+  made->may_run = config->may_run;
   made->timer_at_ns = CLOCK_NEVER;
   list_init(&made->idle);
   timer_init(&made->timer, on_timer, made);
-  if (!init_policy(made, config) || !request_queue_init(&made->queue, queue)) {
+  if (!init_policy(made, config) || !make_latency(made, config) ||
+      !request_queue_init(&made->queue, queue)) {
+    free(made->latency);
     free(made->preferred_sizes);
     free(made);
     return error_no_memory();
@@ -123,11 +167,22 @@ void scheduler_free(scheduler *s)
     return;
   if (s->timekeeper != NULL)
     timekeeper_cancel(s->timekeeper, &s->timer);
-  assert(list_is_empty(&s->idle) && s->leader == NULL && s->lingering == NULL && s->waking == 0);
+  assert(list_is_empty(&s->idle) && s->leader == NULL && s->lingering == NULL && s->waking == 0 &&
+         s->awaited == 0);
+  assert(!s->forming.open); // as nothing is queued
   request_queue_fini(&s->queue);
   pthread_mutex_destroy(&s->lock);
+  free(s->latency);
   free(s->preferred_sizes);
   free(s);
+}
+
+// The front of the queue is other than it was when the strategy was asked about it. Locked.
+static void forget_forming(scheduler *s)
+{
+  assert(lock_is_held(&s->lock));
+  if (s->policy.forming != NULL)
+    batch_forming_end(s->policy.forming);
 }
 
 static void publish_pending(scheduler *s)
@@ -151,24 +206,35 @@ static void unlist_worker(scheduler *s, idle_worker *w)
     s->leader = NULL;
 }
 
-// Takes a worker out to wake it: the leader where there is one, since its decision is outdated.
-static waiter *summon(scheduler *s)
+// Takes this one out to wake it.
+static waiter *call(scheduler *s, idle_worker *w)
 {
-  assert(lock_is_held(&s->lock));
-  idle_worker *w = s->leader != NULL ? s->leader : first_idle(s);
   unlist_worker(s, w);
   s->waking++;
   waiter_signal(&w->waiter);
   return &w->waiter;
 }
 
+// The leader where there is one, since its decision is outdated.
+static waiter *summon(scheduler *s)
+{
+  assert(lock_is_held(&s->lock));
+  return call(s, s->leader != NULL ? s->leader : first_idle(s));
+}
+
+static bool is_dismissed(const bool *leaving)
+{
+  return leaving != NULL && *leaving;
+}
+
 // More work than the workers that are on their way will take, where nothing waits for a delay.
 static bool exceeds_waking(const scheduler *s)
 {
   assert(lock_is_held(&s->lock));
+  uint64_t workers = s->waking + s->awaited;
   if (!s->policy.batching)
-    return s->queue.count > s->waking;
-  return s->queue.rows > s->waking * s->policy.max_batch_size;
+    return s->queue.count > workers;
+  return s->queue.rows > workers * s->policy.max_batch_size;
 }
 
 // Whether an idle worker must come after the queue changed in any way; wakes at most one.
@@ -179,7 +245,7 @@ static waiter *reconsider(scheduler *s)
     return NULL;
   if (!s->policy.batching || s->policy.max_delay_ns == 0)
     return exceeds_waking(s) ? summon(s) : NULL;
-  if (s->waking > 0)
+  if (s->waking > 0 || (s->awaited > 0 && !exceeds_waking(s)))
     return NULL; // that one decides, and passes on
   if (s->leader == NULL)
     return summon(s); // somebody must wait for the delay
@@ -194,8 +260,11 @@ static waiter *reconsider(scheduler *s)
 // The same after `item` came in: usually the leader's decision says so without a new walk.
 static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 {
-  if (s->leader != NULL && s->queue.rows < s->wake_rows && s->queue.delayed_count == 0 &&
-      list_first(&s->queue.levels) == list_last(&s->queue.levels) &&
+  if (s->leader != NULL && s->arrivals_are_given &&
+      s->due_ns - s->policy.max_delay_ns > item->enqueued_ns)
+    return summon(s); // it is due before those that are there
+  if (s->leader != NULL && s->policy.forming == NULL && s->queue.rows < s->wake_rows &&
+      s->queue.delayed_count == 0 && list_first(&s->queue.levels) == list_last(&s->queue.levels) &&
       slice_equal(item->batch_key, request_queue_first(&s->queue)->batch_key))
     return NULL;
   return reconsider(s);
@@ -234,6 +303,7 @@ static bool expire(scheduler *s, uint64_t now_ns, list *expired)
     if (item == NULL && !moved)
       return changed;
     changed = true;
+    forget_forming(s);
     if (item != NULL)
       list_append(expired, &item->node);
   }
@@ -272,8 +342,15 @@ static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reaso
     *reason = REFUSAL_STOPPED;
     return false;
   }
+  if (s->latency != NULL &&
+      !latency_policy_admits(s->latency, queue_item_rows(item), s->queue.rows)) {
+    *reason = REFUSAL_LATENCY;
+    return false;
+  }
   switch (request_queue_push(&s->queue, item, now_ns)) {
   case PUSH_DONE:
+    if (s->policy.forming != NULL && request_queue_next(&s->queue, item) != NULL)
+      batch_forming_end(s->policy.forming);
     return true;
   case PUSH_FULL:
     *reason = REFUSAL_QUEUE_FULL;
@@ -287,7 +364,7 @@ static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reaso
 
 bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
 {
-  uint64_t now_ns = clock_now(s->clock);
+  uint64_t now_ns = s->arrivals_are_given ? item->enqueued_ns : clock_now(s->clock);
   pthread_mutex_lock(&s->lock);
   if (!push(s, item, now_ns, reason)) {
     pthread_mutex_unlock(&s->lock);
@@ -309,25 +386,24 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
 static void collect(scheduler *s, queue_item **items, size_t count, batch_close_reason reason)
 {
   assert(lock_is_held(&s->lock));
+  forget_forming(s);
   for (size_t i = 0; i < count; i++) {
     items[i] = request_queue_first(&s->queue);
     request_queue_remove(&s->queue, items[i]);
     if (s->ordering != NULL)
       ordering_reserve(s->ordering, items[i]->slot);
   }
+  items[0]->left_rows = s->queue.rows;
   uint64_t closed = atomic_load_explicit(&s->closed[reason], memory_order_relaxed);
   atomic_store_explicit(&s->closed[reason], closed + 1, memory_order_relaxed);
   publish_pending(s);
 }
 
-// Sees to it that nothing expired is in the queue. The lock is released while expired items are
-// given back; *now_ns is the moment that the decision may use.
-static void expire_before_decision(scheduler *s, uint64_t *now_ns)
+// Gives back what is expired; the lock is released meanwhile.
+static void expire_all(scheduler *s, uint64_t *now_ns)
 {
   assert(lock_is_held(&s->lock));
-  *now_ns = 0; // not looked at where neither delay nor deadlines exist
-  if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
-    *now_ns = clock_now(s->clock);
+  *now_ns = clock_now(s->clock);
   while (request_queue_next_deadline(&s->queue) <= *now_ns) {
     list expired;
     expire(s, *now_ns, &expired);
@@ -341,8 +417,17 @@ static void expire_before_decision(scheduler *s, uint64_t *now_ns)
   }
 }
 
+// Sees to it that nothing expired is in the queue; *now_ns is the moment that the decision may use.
+static inline void expire_before_decision(scheduler *s, uint64_t *now_ns)
+{
+  *now_ns = 0; // not looked at where neither delay nor deadlines exist
+  if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
+    expire_all(s, now_ns);
+}
+
 // One attempt, locked on entry. True: a batch was taken and the lock released.
-static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_decision *decision)
+static inline bool try_take(scheduler *s, queue_item **items, size_t capacity,
+                            batch_decision *decision)
 {
   assert(lock_is_held(&s->lock));
   uint64_t now_ns;
@@ -359,17 +444,18 @@ static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_de
 
 // Sleeps until woken, or until the pending batch is due where no other worker waits for that.
 // Locked on entry and on return. True: what was begun in its place is its to end.
-static bool park(scheduler *s, void *owner, const batch_decision *decision)
+static inline bool park(scheduler *s, void *owner, const bool *leaving,
+                        const batch_decision *decision)
 {
   assert(lock_is_held(&s->lock));
-  idle_worker self = {.owner = owner};
+  idle_worker self = {.owner = owner, .leaving = leaving};
   waiter_reset(&self.waiter);
   list_prepend(&s->idle, &self.node);
   uint64_t until_ns = CLOCK_NEVER;
   if (decision->verdict == BATCH_WAIT && s->leader == NULL) {
     s->leader = &self;
     s->wake_rows = decision->wake_rows;
-    until_ns = decision->until_ns;
+    until_ns = s->due_ns = decision->until_ns;
   }
   pthread_mutex_unlock(&s->lock);
   waiter_sleep(&self.waiter, until_ns);
@@ -383,31 +469,94 @@ static bool park(scheduler *s, void *owner, const batch_decision *decision)
   return self.handed_off;
 }
 
-size_t scheduler_take(scheduler *s, void *owner, queue_item **items, size_t capacity,
-                      batch_close_reason *reason)
+// Locked on entry, not on return. It may have been woken for work.
+static size_t leave(scheduler *s)
+{
+  waiter *w = reconsider(s);
+  pthread_mutex_unlock(&s->lock);
+  wake(w);
+  return 0;
+}
+
+size_t scheduler_take(scheduler *s, void *owner, const bool *leaving, queue_item **items,
+                      size_t capacity, batch_close_reason *reason)
 {
   batch_decision decision;
   pthread_mutex_lock(&s->lock);
-  while (!try_take(s, items, capacity, &decision)) {
+  while (!is_dismissed(leaving)) {
+    if (try_take(s, items, capacity, &decision)) {
+      *reason = decision.reason;
+      return decision.count;
+    }
     if (decision.verdict == BATCH_EMPTY && s->stopped) {
       pthread_mutex_unlock(&s->lock);
       return 0;
     }
-    if (park(s, owner, &decision)) {
+    if (park(s, owner, leaving, &decision)) {
       pthread_mutex_unlock(&s->lock);
       return SCHEDULER_HANDED_OFF;
     }
   }
-  *reason = decision.reason;
-  return decision.count;
+  return leave(s);
 }
 
-// Whether a batch can grow by waiting: an idle worker would take what comes at once.
+size_t scheduler_await(scheduler *s, void *owner, const bool *leaving, bool wait)
+{
+  pthread_mutex_lock(&s->lock);
+  while (!is_dismissed(leaving)) {
+    uint64_t now_ns;
+    expire_before_decision(s, &now_ns);
+    batch_decision decision = batch_policy_decide(&s->policy, &s->queue, SIZE_MAX, now_ns);
+    if (decision.verdict == BATCH_TAKE) {
+      s->awaited++;
+      leave(s);
+      return 1;
+    }
+    if (!wait || (decision.verdict == BATCH_EMPTY && s->stopped)) {
+      pthread_mutex_unlock(&s->lock);
+      return 0;
+    }
+    if (park(s, owner, leaving, &decision)) {
+      pthread_mutex_unlock(&s->lock);
+      return SCHEDULER_HANDED_OFF;
+    }
+  }
+  return leave(s);
+}
+
+size_t scheduler_take_awaited(scheduler *s, bool offered, const bool *leaving, queue_item **items,
+                              size_t capacity, batch_close_reason *reason)
+{
+  batch_decision decision;
+  pthread_mutex_lock(&s->lock);
+  assert(offered || s->awaited > 0);
+  s->awaited -= !offered;
+  if (capacity > 0 && !is_dismissed(leaving) && try_take(s, items, capacity, &decision)) {
+    *reason = decision.reason;
+    return decision.count;
+  }
+  return leave(s);
+}
+
+void scheduler_offer(scheduler *s)
+{
+  waiter *w = NULL;
+  pthread_mutex_lock(&s->lock);
+  assert(s->awaited > 0);
+  s->awaited--;
+  if (s->queue.count > 0 && !list_is_empty(&s->idle))
+    w = summon(s);
+  pthread_mutex_unlock(&s->lock);
+  wake(w);
+}
+
+// Whether a batch can grow by waiting: an idle worker would take what comes at once, and what a
+// strategy would make of it nobody knows.
 static bool may_linger(const scheduler *s)
 {
   assert(lock_is_held(&s->lock));
   return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 &&
-         list_is_empty(&s->idle) && s->lingering == NULL &&
+         s->policy.forming == NULL && list_is_empty(&s->idle) && s->lingering == NULL &&
          s->queue.rows < s->policy.max_batch_size;
 }
 
@@ -444,12 +593,20 @@ static bool may_claim(const scheduler *s)
          (!s->policy.batching || s->policy.max_delay_ns == 0);
 }
 
+static bool may_run(const scheduler *s)
+{
+  return s->may_run == NULL || s->may_run(first_idle(s)->owner);
+}
+
 void *scheduler_claim(scheduler *s, queue_item *item, claimed_worker **claimed)
 {
   void *owner = NULL;
   uint64_t now_ns = clock_now(s->clock);
   pthread_mutex_lock(&s->lock);
-  if (may_claim(s) && request_queue_push(&s->queue, item, now_ns) == PUSH_DONE) {
+  bool pushed = may_claim(s) && request_queue_push(&s->queue, item, now_ns) == PUSH_DONE;
+  if (pushed && !may_run(s)) {
+    request_queue_remove(&s->queue, item);
+  } else if (pushed) {
     batch_decision decision = batch_policy_decide(&s->policy, &s->queue, SIZE_MAX, now_ns);
     assert(decision.verdict == BATCH_TAKE && decision.count == 1);
     queue_item *taken;
@@ -468,8 +625,8 @@ void scheduler_release(scheduler *s, claimed_worker *claimed)
   pthread_mutex_lock(&s->lock);
   assert(!claimed->handed_off);
   list_prepend(&s->idle, &claimed->node);
-  if (s->stopped)
-    w = summon(s);
+  if (s->stopped || is_dismissed(claimed->leaving))
+    w = call(s, claimed);
   else
     w = reconsider(s); // what came meanwhile
   pthread_mutex_unlock(&s->lock);
@@ -510,6 +667,7 @@ bool scheduler_cancel(scheduler *s, queue_item *item)
   waiter *w = NULL;
   if (queued) {
     request_queue_remove(&s->queue, item);
+    forget_forming(s);
     w = reconsider(s); // what is left may close now
     publish_pending(s);
   }
@@ -528,11 +686,29 @@ void scheduler_stop(scheduler *s)
   pthread_mutex_unlock(&s->lock);
 }
 
+void scheduler_dismiss(scheduler *s, bool *leaving)
+{
+  waiter *called = NULL;
+  pthread_mutex_lock(&s->lock);
+  *leaving = true;
+  list_node *node = list_first(&s->idle);
+  for (; node != NULL; node = list_next(&s->idle, node)) {
+    idle_worker *w = container_of(node, idle_worker, node);
+    if (w->leaving == leaving) {
+      called = call(s, w);
+      break;
+    }
+  }
+  pthread_mutex_unlock(&s->lock);
+  wake(called);
+}
+
 void scheduler_abandon(scheduler *s)
 {
   list out;
   list_init(&out);
   pthread_mutex_lock(&s->lock);
+  forget_forming(s);
   for (queue_item *item; (item = request_queue_first(&s->queue)) != NULL;) {
     request_queue_remove(&s->queue, item);
     list_append(&out, &item->node);
@@ -540,6 +716,30 @@ void scheduler_abandon(scheduler *s)
   publish_pending(s);
   pthread_mutex_unlock(&s->lock);
   refuse_all(s, &out, REFUSAL_STOPPED);
+}
+
+void scheduler_executed(scheduler *s, const executed_batch *b)
+{
+  uint64_t now_ns = clock_now(s->clock);
+  LOCK_SCOPE(&s->lock);
+  assert(s->latency != NULL);
+  if (latency_policy_executed(s->latency, b->rows, b->left_rows, b->duration_ns, b->requests,
+                              b->late, now_ns))
+    use_choice(s);
+}
+
+void scheduler_set_workers(scheduler *s, uint64_t workers)
+{
+  pthread_mutex_lock(&s->lock);
+  s->latency->settings.workers = workers;
+  pthread_mutex_unlock(&s->lock);
+}
+
+latency_state scheduler_latency(scheduler *s, uint64_t rows)
+{
+  LOCK_SCOPE(&s->lock);
+  return (latency_state){s->latency->choice, s->queue.rows,
+                         latency_policy_retry_ns(s->latency, rows, s->queue.rows)};
 }
 
 size_t scheduler_pending(const scheduler *s)

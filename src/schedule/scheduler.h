@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue of one model version and what decides its batches. Front-end threads put items in, idle
 // instance threads pull batches out: there is no thread between. The policy itself
 // (schedule/batch_policy.h) is a pure function of queue, configuration and time.
@@ -7,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "schedule/batch_policy.h"
+#include "schedule/latency_policy.h"
 #include "schedule/ordering.h"
 #include "schedule/queue.h"
 #include "schedule/timekeeper.h"
@@ -24,17 +26,30 @@ typedef struct scheduler_config {
   const uint32_t *preferred_batch_sizes; // any order; none: [max_batch_size]
   size_t preferred_batch_size_count;
   uint64_t max_queue_delay_us;
-  queue_config queue; // priority levels and queue policies; not used by the default scheduler
+  queue_config queue;      // priority levels and queue policies; not used by the default scheduler
+  uint64_t objective_ns;   // of latency: batches are as latency_policy.h chooses; 0: as configured
+  uint64_t workers;        // that pull, with an objective
+  bool arrivals_are_given; // each item's enqueued_ns is its caller's, and the delay runs from there
+  const batch_strategy *strategy; // asked with the scheduler's lock held, where batching is
+                                  // dynamic; NULL: none. Outlives the scheduler.
   ordering *ordering; // preserve_ordering: where each item reserves its slot when it is taken;
                       // NULL: responses leave as they come. Outlives the scheduler.
+  bool (*may_run)(void *owner); // asked, under the lock, before scheduler_claim gives an idle
+                                // worker away; true: that worker's execution follows. NULL: always
 } scheduler_config;
 
 typedef enum refusal {
   REFUSAL_QUEUE_FULL, // "Exceeds maximum queue size", UNAVAILABLE
+  REFUSAL_LATENCY,    // the answer would come after the objective, UNAVAILABLE
   REFUSAL_TIMEOUT,    // "Request timeout expired", UNAVAILABLE
   REFUSAL_CANCELLED,  // CANCELLED
   REFUSAL_NO_MEMORY,  // "out of memory", UNAVAILABLE
   REFUSAL_STOPPED,    // the model unloads or the server exits, UNAVAILABLE
+  // With sequences (core/sequences.h):
+  REFUSAL_BATCH,            // more than one row, INVALID_ARG
+  REFUSAL_NO_SEQUENCE,      // no correlation id, INVALID_ARG
+  REFUSAL_NOT_STARTED,      // its sequence is not known, INVALID_ARG
+  REFUSAL_SEQUENCE_TIMEOUT, // its sequence found no slot in time, UNAVAILABLE
 } refusal;
 
 // Called with no lock held, on the thread that found out (timekeeper, instance, stopper); owns the
@@ -58,10 +73,26 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason);
 // queue order and returns how many; 0 means that the scheduler was stopped and nothing is left. Any
 // number of threads may wait at once; each batch goes to exactly one. `owner` is what
 // scheduler_claim gives a thread that claims this one while it sleeps in here; NULL: it cannot be
-// claimed. SCHEDULER_HANDED_OFF: who claimed it did not finish, and handed the rest off.
+// claimed. SCHEDULER_HANDED_OFF: who claimed it did not finish, and handed the rest off. `leaving`:
+// see scheduler_dismiss; NULL: it stays until the end.
 #define SCHEDULER_HANDED_OFF SIZE_MAX
-size_t scheduler_take(scheduler *s, void *owner, queue_item **items, size_t capacity,
-                      batch_close_reason *reason);
+size_t scheduler_take(scheduler *s, void *owner, const bool *leaving, queue_item **items,
+                      size_t capacity, batch_close_reason *reason);
+
+// scheduler_take in two steps, for workers that must ask elsewhere before they run. The first one
+// gives 1 where there is a batch to be had, 0 and SCHEDULER_HANDED_OFF as scheduler_take does;
+// without `wait` it returns at once, with 0 where there is none. After 1 comes the second one,
+// which returns at once: what is to be had by then, perhaps nothing (0). A capacity of 0 leaves it
+// to others.
+size_t scheduler_await(scheduler *s, void *owner, const bool *leaving, bool wait);
+size_t scheduler_take_awaited(scheduler *s, bool offered, const bool *leaving, queue_item **items,
+                              size_t capacity, batch_close_reason *reason);
+// Between the two, by a worker that cannot go on yet: idle workers are woken for what it awaits,
+// and for what comes, as if it were not there. Once; scheduler_take_awaited is told.
+void scheduler_offer(scheduler *s);
+
+// The worker that takes with this flag gets 0 from now on, whatever waits: that is for the others.
+void scheduler_dismiss(scheduler *s, bool *leaving);
 
 // For an instance between two batches: waits until those whose requests it has just answered have
 // come back with the next ones, `rows` more than wait now, or until `until_ns`. Returns at once
@@ -94,6 +125,24 @@ bool scheduler_cancel(scheduler *s, queue_item *item);
 void scheduler_stop(scheduler *s);
 // Refuses everything queued (REFUSAL_STOPPED).
 void scheduler_abandon(scheduler *s);
+
+// Of a scheduler with an objective: a batch is over, which had `rows` and left `left_rows` behind
+// (queue_item.left_rows of its first item).
+typedef struct executed_batch {
+  uint64_t rows, left_rows;
+  uint64_t duration_ns;
+  uint64_t requests, late; // late: answered after the objective
+} executed_batch;
+void scheduler_executed(scheduler *s, const executed_batch *batch);
+// How many workers pull from now on.
+void scheduler_set_workers(scheduler *s, uint64_t workers);
+
+typedef struct latency_state {
+  latency_choice choice;
+  uint64_t waiting_rows;
+  uint64_t retry_ns; // until `rows` that were refused would be taken
+} latency_state;
+latency_state scheduler_latency(scheduler *s, uint64_t rows);
 
 size_t scheduler_pending(const scheduler *s); // items queued now
 uint64_t scheduler_closed_batches(const scheduler *s, batch_close_reason reason);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timer heap, its lock and its thread. The thread sleeps until the first timer is due and is
 // woken only by a timer that comes earlier.
 #include "schedule/timekeeper.h"
@@ -13,6 +14,8 @@ struct timekeeper {
   pthread_mutex_t lock;   // guards all below and every timer's fields
   pthread_cond_t changed; // for the thread: an earlier timer, or the end
   pthread_cond_t fired;   // for timekeeper_cancel: a callback returned
+  const timer *running;   // whose callback runs; NULL from its own cancelling on
+  pthread_t runner;       // on this thread
   heap heap;
   uint64_t sleeping_until_ns; // what the thread waits for; 0 while it does not sleep
   bool stopped;
@@ -47,9 +50,14 @@ static void fire(timekeeper *k, timer *t, uint64_t now_ns)
   assert(lock_is_held(&k->lock) && !t->firing && !heap_is_linked(&t->node));
   t->firing = true;
   t->rearm_ns = CLOCK_NEVER;
+  k->running = t;
+  k->runner = pthread_self();
   pthread_mutex_unlock(&k->lock);
   uint64_t next_ns = t->callback(t->context, now_ns);
   pthread_mutex_lock(&k->lock);
+  if (k->running == NULL) // it may be gone
+    return;
+  k->running = NULL;
   t->firing = false;
   if (t->rearm_ns < next_ns)
     next_ns = t->rearm_ns;
@@ -146,6 +154,11 @@ void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns)
 void timekeeper_cancel(timekeeper *k, timer *t)
 {
   pthread_mutex_lock(&k->lock);
+  if (t == k->running && pthread_equal(k->runner, pthread_self())) {
+    t->firing = false;
+    k->running = NULL;
+    pthread_cond_broadcast(&k->fired);
+  }
   while (t->firing)
     pthread_cond_wait(&k->fired, &k->lock);
   if (heap_is_linked(&t->node))

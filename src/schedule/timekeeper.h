@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fires deadlines on time: a heap of timers and one thread a server. A timer belongs to a queue,
 // not to a request, and is armed only where a queue's policy has timeouts, so that the heap stays
 // small and its lock is off the request path.
@@ -36,8 +37,9 @@ void timer_init(timer *t, timer_callback *callback, void *context);
 // moment in the past fires at once. Any thread, also from the callback.
 void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns);
 
-// After this the callback does not run and will not run. Waits for one that is running; must not be
-// called from the timer's own callback. Idempotent.
+// After this the callback does not run and will not run, and the timer may go. Waits for one that
+// is running, unless it is the callback itself that cancels: what that returns means nothing then.
+// Idempotent.
 void timekeeper_cancel(timekeeper *k, timer *t);
 
 #endif

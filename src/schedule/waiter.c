@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two futex calls. Called by instances' threads that wait and by whoever brings them work.
 #include "schedule/waiter.h"
 

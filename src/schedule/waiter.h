@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A place where one thread sleeps until another wakes it or a moment comes: a futex word. Wakes
 // exactly the thread that is meant, without the herd of a condition variable.
 #ifndef NEREID_SCHEDULE_WAITER_H

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the public headers declare, compared with what the library exports and with docs/abi.md.
 
-    abi.py exports LIBRARY      every function of the server is exported, and nothing else;
-                                what is implemented is not listed as unsupported
+    abi.py exports LIBRARY      every function of the server is exported, and nothing else
     abi.py table [--write]      docs/abi.md is what the sources say (or write it)
     abi.py signatures           print a C++ program that prints the type of every function
 
@@ -19,7 +19,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = ("tritonserver", "tritonbackend", "tritoncache", "tritonrepoagent")
 PLUGIN = {"tritonbackend": "backend", "tritoncache": "cache", "tritonrepoagent": "agent"}
 EXTENSION = ROOT / "include/nereid/nereid.h"
-UNSUPPORTED = ROOT / "src/api/unsupported.c"
 TABLE = ROOT / "docs/abi.md"
 
 
@@ -55,54 +54,37 @@ def extension_functions():
     return re.findall(r"_DECLSPEC\s[^;(]*?\b(NEREID_\w+)\s*\(", text)
 
 
-def unsupported_functions():
-    return set(re.findall(r"^UNSUPPORTED\((\w+),", UNSUPPORTED.read_text(), flags=re.M))
-
-
 def check_exports(library):
     listing = subprocess.run(
         ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
     ).stdout
-    symbols = [line.split() for line in listing.splitlines()]
-    exported = {fields[-1].split("@")[0] for fields in symbols}
-    strong = {fields[-1].split("@")[0] for fields in symbols if fields[-2] == "T"}
+    exported = {line.split()[-1].split("@")[0] for line in listing.splitlines()}
     declared = set(server_functions()) | set(extension_functions())
-    stale = sorted(strong & unsupported_functions())
     missing, extra = sorted(declared - exported), sorted(exported - declared)
     for name in missing:
         print(f"declared but not exported: {name}")
     for name in extra:
         print(f"exported but not declared: {name}")
-    for name in stale:
-        print(f"implemented, but still listed in {UNSUPPORTED.name}: {name}")
     print(f"{len(declared & exported)} of {len(declared)} functions exported")
-    return not (missing or extra or stale) and len(declared) > 0
+    return not (missing or extra) and len(declared) > 0
 
 
 def table():
-    unsupported = unsupported_functions()
-    unknown = unsupported - set(server_functions())
-    if unknown:
-        sys.exit(f"{UNSUPPORTED.name} defines functions of no header: {sorted(unknown)}")
     lines = [
         "# The C ABI, function by function",
         "",
-        "Made by `tests/abi/abi.py table --write` from the headers in `include/triton/core` and from",
-        "`src/api/unsupported.c`; ctest fails when it is out of date. *Not yet* means: exported, and",
-        "returns `UNSUPPORTED` with the function's name. *Entry point* means: the plug-in defines it",
-        "and the server calls it.",
+        "Made by `tests/abi/abi.py table --write` from the headers in `include/triton/core`; ctest fails",
+        "when it is out of date, and when a function is not exported. *Entry point* means: the plug-in",
+        "defines it and the server calls it.",
         "",
-        "| header | functions of the server | implemented | not yet | entry points of plug-ins |",
-        "|---|---|---|---|---|",
+        "| header | functions of the server | entry points of plug-ins |",
+        "|---|---|---|",
     ]
     rows = {header: list(declarations(header)) for header in HEADERS}
     for header, items in rows.items():
         server = [name for _, name, kind in items if kind == "DECLSPEC"]
-        missing = sum(name in unsupported for name in server)
-        lines.append(
-            f"| [{header}.h](#{header}h) | {len(server)} | {len(server) - missing} | {missing} "
-            f"| {len(items) - len(server)} |"
-        )
+        entries = len(items) - len(server)
+        lines.append(f"| [{header}.h](#{header}h) | {len(server)} | {entries} |")
     for header, items in rows.items():
         lines += ["", f"## {header}.h"]
         current = None
@@ -113,7 +95,7 @@ def table():
             if kind == "ISPEC":
                 state = f"entry point of a {PLUGIN[header]}"
             else:
-                state = "not yet" if name in unsupported else "implemented"
+                state = "implemented"
             lines.append(f"| `{name}` | {state} |")
     return "\n".join(lines) + "\n"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The self-contained part of the C ABI, used as an embedding program uses it: through the public
 // headers and libtritonserver.so.
 #include <setjmp.h>

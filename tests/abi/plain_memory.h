@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for answers from malloc: the functions of a TRITONSERVER_ResponseAllocator, for the
 // programs here that embed the server.
 #ifndef NEREID_TESTS_ABI_PLAIN_MEMORY_H

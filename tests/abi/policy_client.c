@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that embeds the server through tritonserver.h and sends one request whose input has
 // data for host policies:
 //   policy_client BACKEND_DIRECTORY REPOSITORY MODEL INPUT COUNT STEP...
@@ -5,6 +6,7 @@
 // without a name: the usual data), or "remove" (of all data). Prints the answer's values, or the
 // error of a step, of the submission or of the answer. tests/e2e/test_host_policies.py reads this.
 #include "plain_memory.h"
+#include "server_end.h"
 #include "triton/core/tritonserver.h"
 
 #include <semaphore.h>
@@ -141,8 +143,7 @@ int main(int argc, char **argv)
     sem_wait(&released);
   }
   must(TRITONSERVER_InferenceRequestDelete(request));
-  must(TRITONSERVER_ServerStop(server));
-  must(TRITONSERVER_ServerDelete(server));
+  must(end_server(server));
   must(TRITONSERVER_ResponseAllocatorDelete(allocator));
   free(values);
   return EXIT_SUCCESS;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that embeds the server through tritonserver.h and sends one request to a decoupled
 // model:
 //   stream_client BACKEND_DIRECTORY REPOSITORY MODEL CANCEL_AFTER VALUE...
@@ -5,6 +6,7 @@
 // with the last one. After CANCEL_AFTER answers (0: never) it cancels the request.
 // tests/e2e/test_python_contract_stream.py reads this.
 #include "plain_memory.h"
+#include "server_end.h"
 #include "triton/core/tritonserver.h"
 
 #include <pthread.h>
@@ -159,8 +161,7 @@ int main(int argc, char **argv)
   send_values(server, model, &s, values, count, allocator);
   await_end(&s);
   must(TRITONSERVER_InferenceRequestDelete(s.request));
-  must(TRITONSERVER_ServerStop(server));
-  must(TRITONSERVER_ServerDelete(server));
+  must(end_server(server));
   must(TRITONSERVER_ResponseAllocatorDelete(allocator));
   free(values);
   return EXIT_SUCCESS;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers that a compiled program carries: versions, enumerators and the size of every
 // enumeration, as Triton's headers have them. Nothing runs: what is wrong does not compile. It is
 // compiled as strict C17 and, where there is a C++ compiler, as C++17.

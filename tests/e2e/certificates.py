@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Certificates for tests, made by openssl: an authority, a server and a client of it, and strangers."""
 import subprocess
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that a test shares with a server as a client does: objects below /dev/shm, and requests that name them."""
 import contextlib
 import itertools

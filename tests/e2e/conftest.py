@@ -1,27 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers for the end-to-end tests: the real binary, on free ports, with its log kept and read.
 
 NEREID_BUILD names the build directory (default build/release). A server that a test started must end with status 0 and
 without a sanitizer's report.
 """
+import atexit
+import contextlib
+import functools
 import os
 import pathlib
 import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
 
 import pytest
-from tiers import is_alone, is_quick, order
+from gpus import fake_gpus
+from tiers import GPU_HOST, is_alone, is_of_release, is_ours, is_quick, order
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
 DEADLINE = 60  # seconds for one reply
 PATIENCE = 300  # seconds for what is awaited: only what fails waits for it to pass, however loaded the machine is
-SANITIZER_REPORT = re.compile(r"Sanitizer|runtime error:")
+SANITIZER_REPORT = re.compile(r"Sanitizer(?! failed to allocate)|runtime error:")  # that: a test lets an allocation fail
 
 
 def wait_for(what, condition, deadline=PATIENCE):
@@ -47,6 +54,8 @@ class Answer:
 class Server:
     """A running nereid."""
 
+    opens_late = False  # after it has said that it did
+
     def __init__(self, process, log):
         self.process, self.log_path = process, log
         self.http_port = self.metrics_port = None
@@ -69,8 +78,9 @@ class Server:
         """One request; HTTP errors are answers too."""
         url = f"http://localhost:{port or self.http_port}{path}"
         request = urllib.request.Request(url, data=body, method=method, headers=headers or {})
+        patience = PATIENCE if path.startswith("/v2/repository/models/") else DEADLINE  # a framework opens, a shim is compiled
         try:
-            with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
+            with urllib.request.urlopen(request, timeout=patience) as reply:
                 return Answer(reply.status, reply.headers, reply.read())
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.headers, error.read())
@@ -80,6 +90,9 @@ class Server:
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
             found = re.search(rf"Started {name} at .*:(\d+)", self.log)
+            if found and self.opens_late:
+                with contextlib.closing(socket.socket()) as attempt:
+                    return attempt.connect_ex(("127.0.0.1", int(found.group(1)))) == 0 and int(found.group(1))
             return found and int(found.group(1))
 
         if http:
@@ -92,6 +105,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         """Ends the server and checks how it went."""
+        Starter.running.pop(self, None)
         if self.process.poll() is None:
             self.process.send_signal(number)
         status = self.process.wait(PATIENCE)
@@ -100,12 +114,28 @@ class Server:
         return status
 
 
+# NEREID_FAKE_GPUS=<n>: every server is on a machine with as many GPUs, which are played (gpus.py).
+@functools.cache
+def host_gpus():
+    count = int(os.environ.get("NEREID_FAKE_GPUS", 0))
+    if not count:
+        return {}
+    directory = tempfile.TemporaryDirectory(prefix="gpus-")
+    atexit.register(directory.cleanup)
+    return fake_gpus(directory.name, [{"memory": 1 << 40}] * count, fill_bytes=65536).variables
+
+
+WITHOUT_GPUS = {"LD_LIBRARY_PATH": "", "CUDA_VISIBLE_DEVICES": ""}  # of a server that shall see none, wherever it runs
+
+
 def environment():
     return dict(
-        os.environ,
+        {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}  # whatever the tests' own interpreter is told
+        | host_gpus(),
         ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99",
         LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.supp",
         TSAN_OPTIONS=f"suppressions={ROOT}/tests/tsan.supp:exitcode=98",
+        TBB_ENABLE_SANITIZERS="1",  # OpenVINO's TBB then opens libraries in a way that sanitizers allow
     )
 
 
@@ -122,11 +152,13 @@ def nereid():
 
 
 def link_backends(directory, build):
-    for name in ("identity", "onnxruntime", "python"):
-        if not (directory / name).exists():  # some tests bring their own
-            (directory / name).symlink_to(build / "backends" / name)
-    for name in ("faulty", "streaming"):
+    for library in (build / "backends").glob("*/libtriton_*.so"):
+        if not (directory / library.parent.name).exists():  # some tests bring their own
+            (directory / library.parent.name).symlink_to(library.parent)
+    for name in ("faulty", "placed", "streaming"):
         (directory / name).symlink_to(build / "test-backends" / name)
+    for name in ("half", "stateful"):  # these have no sanitizer: NVIDIA's server takes the last one
+        (directory / name).symlink_to(BUILD / "test-backends" / name)
     return directory
 
 
@@ -136,7 +168,14 @@ def backends(tmp_path_factory):
     return link_backends(tmp_path_factory.mktemp("backends"), BUILD)
 
 
+# NEREID_ISOLATE=1: each model that can has a process of its own, in all tests.
+ISOLATE = ["--backend-config=isolate=process"] if os.environ.get("NEREID_ISOLATE") else []
+
+
 class Starter:
+    opens_late = False
+    running = {}  # servers of all starters that nobody has stopped, and what starts each again
+
     def __init__(self, nereid, backends, directory):
         self.nereid, self.backends, self.directory, self.servers = nereid, backends, directory, []
 
@@ -147,7 +186,7 @@ class Starter:
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
             f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",
-            *(f"--model-repository={path}" for path in repositories), *flags,
+            *ISOLATE, *(f"--model-repository={path}" for path in repositories), *flags,
         ]
 
     def __call__(self, *repositories, flags=(), ready=True, wait=True, variables=(), wrapper=()):
@@ -155,20 +194,26 @@ class Starter:
 
         `variables` are added to its environment; `wrapper` is a command that runs it in its own process, such as strace -D.
         """
-        log = self.directory / f"server{len(self.servers)}.log"
-        with log.open("w") as out:
-            process = subprocess.Popen(
-                [*wrapper, *self.command(*repositories, flags=flags)], stdout=out, stderr=subprocess.STDOUT,
-                env=environment() | dict(variables) | (WITHOUT_LEAK_CHECK if wrapper else {}),
-            )
-        server = Server(process, log)
-        self.servers.append(server)
-        if wait:
-            server.await_ports(
-                http="--allow-http=false" not in flags, metrics="--allow-metrics=false" not in flags
-            )
-            if ready:
-                server.await_ready()
+        server = Server(None, self.directory / f"server{len(self.servers)}.log")
+
+        def start():
+            with server.log_path.open("w") as out:
+                server.process = subprocess.Popen(
+                    [*wrapper, *self.command(*repositories, flags=flags)], stdout=out, stderr=subprocess.STDOUT,
+                    env=environment() | dict(variables) | (WITHOUT_LEAK_CHECK if wrapper else {}),
+                )
+            if server not in self.running:
+                self.servers.append(server)
+                self.running[server] = start
+            if wait:
+                server.await_ports(
+                    http="--allow-http=false" not in flags, metrics="--allow-metrics=false" not in flags
+                )
+                if ready:
+                    server.await_ready()
+
+        server.opens_late = self.opens_late
+        start()
         return server
 
     def stop_all(self):
@@ -178,9 +223,25 @@ class Starter:
                     server.stop()
         finally:
             for server in self.servers:
+                self.running.pop(server, None)
                 if server.process.poll() is None:
                     server.process.kill()
                     server.process.wait()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """A server that the tests of a module share, and that ends in one of them: that one fails, and the next ones have another."""
+    result = yield
+    ended = [server for server in Starter.running if server.process.poll() is not None]
+    texts = [f"the server ended with {server.process.returncode} in {item.name}:\n{server.log}" for server in ended]
+    for server in ended:
+        try:
+            Starter.running[server]()
+        except AssertionError as failure:
+            texts.append(f"and did not start again: {failure}")
+    assert not texts, "\n".join(texts)
+    return result
 
 
 @pytest.fixture
@@ -306,13 +367,17 @@ def copy_model(repository, name):
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="only the tests of scripts/test without --all (tiers.py)")
+    parser.addoption("--ours", action="store_true", help="not what Triton or the release build is asked, which no sanitizer changes, nor real models (tiers.py)")
+    parser.addoption("--gpu-host", action="store_true", help="only the files to run again with NEREID_FAKE_GPUS=1 (tiers.py)")
     parser.addoption("--part", choices=("beside", "alone"), help="only the tests that others may run beside; only those that run alone")
 
 
 def pytest_collection_modifyitems(config, items):
     part = config.getoption("--part")
     chosen = [item for item in items
-              if (part is None or is_alone(item) == (part == "alone")) and (is_quick(item) or not config.getoption("--quick"))]
+              if (part is None or is_alone(item) == (part == "alone")) and (is_quick(item) or not config.getoption("--quick"))
+              and (item.path.name in GPU_HOST or not config.getoption("--gpu-host"))
+              and not (config.getoption("--ours") and (not is_ours(item) or is_of_release(item)))]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = sorted(chosen, key=order)
     skip_strict_sandbox(items)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steers tests/fakes/fault_injector.c: which calls of a server are counted, and which of them fail.
 
 A *site* is a place in the program, told by its call stack: failing each distinct stack once finds more than failing calls
@@ -6,12 +7,13 @@ that a loop repeats.
 import json
 import mmap
 import os
+import pathlib
 import re
 import struct
 import subprocess
 import time
 
-from conftest import BUILD, wait_for
+from conftest import BUILD, DEADLINE, PATIENCE, SANITIZER_REPORT, environment, wait_for
 
 INJECTOR = BUILD / "tests/fakes/fault_injector.so"
 SETS = {
@@ -36,6 +38,9 @@ SPARED_LIBRARIES = {
     "libtsan": "a sanitizer",
     "libubsan": "a sanitizer",
     "libtriton_faulty": "a fake that misbehaves on purpose",
+    "libtriton_stateful": "a fake that aborts without memory",
+    "libcuda": "a driver that is played: its calls fail by themselves",
+    "libnvidia-ml": "the same",
     "?": "code that no library holds: there is no telling whose it is",
 }
 SHORT = -1  # instead of an errno: one byte is read or written
@@ -112,9 +117,9 @@ class Faults:
 def select(sites, most):
     """At most `most` of the sites, evenly spread; NEREID_FAULT_SITES=all or a number changes how many.
 
-    TSan, which takes three times as long, gets a third: all builds have the same sites, and races show at few of them.
+    TSan, which takes three times as long, gets a third, but three: all builds have the same sites, and races show at few of them.
     """
-    usual = most // 3 if BUILD.name == "tsan" else most
+    usual = max(most // 3, min(most, 3)) if BUILD.name == "tsan" else most
     wanted = os.environ.get("NEREID_FAULT_SITES", str(usual))
     count = len(sites) if wanted == "all" else min(len(sites), int(wanted))
     return [sites[i * len(sites) // count] for i in range(count)]
@@ -146,13 +151,28 @@ def await_descriptors(server, count):
         raise AssertionError(f"{count} descriptors became {[os.readlink(f'{directory}/{n}') for n in os.listdir(directory)]}")
 
 
+class Unanswered(AssertionError):
+    """Nothing comes of it within DEADLINE: the next site would be waited for as long."""
+
+
 def await_quiet(faults):
     """Until nothing more is called that belongs to the last request."""
-    seen, since = faults.calls, time.monotonic()
+    seen, since, end = faults.calls, time.monotonic(), time.monotonic() + DEADLINE
     while time.monotonic() - since < 0.03:
         if faults.calls != seen:
             seen, since = faults.calls, time.monotonic()
+        if time.monotonic() > end:
+            raise Unanswered(f"calls go on and on: {faults.calls}, {faults.failed} of which have failed")
         time.sleep(0.005)
+
+
+def threads(server):
+    """What each thread waits for, for people."""
+    lines = []
+    for thread in os.listdir(f"/proc/{server.process.pid}/task"):
+        told = [pathlib.Path(f"/proc/{server.process.pid}/task/{thread}/{name}").read_text().strip() for name in ("comm", "wchan", "syscall")]
+        lines.append(" ".join(told))
+    return "\n".join(sorted(lines))
 
 
 class Tally:
@@ -164,6 +184,7 @@ class Tally:
     def __init__(self, scenario, kind, sites):
         self.row = {"scenario": scenario, "kind": kind, "sites": sites, "failed": 0, "survived": 0}
         self.failures = []
+        self.unanswered = False
 
     def run(self, faults, fail):
         """`fail` lets one site fail and looks at what comes of it."""
@@ -173,6 +194,7 @@ class Tally:
             survived = True
         except (AssertionError, TimeoutError) as failure:
             self.failures.append(str(failure))
+            self.unanswered = isinstance(failure, (TimeoutError, Unanswered))
         reached = faults.failed > 0
         self.row["failed"] += reached
         self.row["survived"] += reached and survived
@@ -184,3 +206,20 @@ class Tally:
                 out.write(json.dumps(self.row) + "\n")
         assert not self.failures, "\n\n".join(self.failures)
         assert self.row["failed"] > 0 or self.row["sites"] == 0, f"no site was reached: {self.row}"
+
+
+def runs_of_command(nereid, tmp_path, words, variables, runs):
+    """Runs a command with memory failing once, at places spread over all of it; gives each (status, output, what it said)."""
+    control = Faults(tmp_path / "faults")
+
+    def run(at, count):
+        control.arm(["memory"], at=at, count=count, scope=OWN)
+        done = subprocess.run([nereid, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE,
+                              env=environment() | control.variables | dict(variables))
+        assert not SANITIZER_REPORT.search(done.stderr), (at, done.stderr)
+        return done
+
+    whole = run(0, 0)
+    calls = control.calls
+    assert calls > runs
+    return whole, [run(at, 1) for at in sorted({*range(1, runs // 3), *(calls * i // runs for i in range(runs))})]

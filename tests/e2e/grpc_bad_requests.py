@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests for inferences that a server must refuse: made of a good one, each with one thing wrong."""
 import struct
 

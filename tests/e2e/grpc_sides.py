@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One contract over gRPC, two servers: nereid, and NVIDIA's of 2.51 with nereid's backends.
 
 A test module takes `grpc_server` and `client`; each of its tests then runs once for each server.

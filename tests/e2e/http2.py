@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 as frames: what a hostile gRPC client writes, and what came back."""
 import contextlib
 import os

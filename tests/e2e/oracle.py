@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The survival oracle: what must hold of a server around an attack, whatever the attack was.
 
 The process is the same, live, ready and right; no sanitizer spoke; descriptors, threads and children are what they were;
@@ -16,7 +17,7 @@ from wire import CANARY, CANARY_BODY, connect, receive_reply
 MIB = 1 << 20
 MAX_JOB_THREADS = 16 + 4  # for control calls and for readiness, besides one for each processor
 SERVER_THREADS = {
-    "nereid", "life", "startup", "load", "reaper", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
+    "nereid", "life", "startup", "load", "poll", "reaper", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
     "MHD-single", "job",
 }
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
@@ -155,7 +156,7 @@ class Survival:
             self.successes[model] = self.successes.get(model, 0) + 1
 
 
-def _await_resources(server, before):
+def await_resources(server, before):
     try:
         wait_for("the resources of before", lambda: all(v <= before[k] for k, v in resources(server).items()))
     except AssertionError:
@@ -184,7 +185,7 @@ def survives(server, grown_bytes=None, singing=True):
     survival = Survival()
     try:
         canary.close()
-        _settle(server)
+        settle(server)
         before = resources(server)
         memory = rss(server)
         with canary.singing() if singing else contextlib.nullcontext():
@@ -196,13 +197,13 @@ def survives(server, grown_bytes=None, singing=True):
     finally:
         canary.close()
     assert not SANITIZER_REPORT.search(server.log), server.log[-8000:]
-    _await_resources(server, before)
+    await_resources(server, before)
     _check_counters(server, counters, survival, canary)
     if grown_bytes is not None:
         check_growth(server, memory, grown_bytes)
 
 
-def _settle(server):
+def settle(server):
     """Connections that were closed a moment ago still have descriptors."""
     end, seen, since = time.monotonic() + 10, resources(server), time.monotonic()
     while time.monotonic() < end and time.monotonic() - since < 0.06:

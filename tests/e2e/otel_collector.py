@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The OpenTelemetry collector (tests/collector), in front of the receiver that decodes: what it took and handed on is what tests see."""
 import json
 import signal

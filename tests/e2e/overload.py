@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model that is asked for five times what it can do (row 49): scripts/overload [minutes, 10].
 
 One instance answers a request in 5 ms and four may wait. Four clients find the peak; then 40 ask at five times that rate. The end

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of the python backend, written by the tests: a class body and the tensors that it has."""
 import json
 import pathlib

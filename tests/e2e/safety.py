@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the safety tests share: a client that keeps its connection, a server whose opened files are recorded, workers."""
 import contextlib
 import http.client

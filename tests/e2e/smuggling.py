@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vectors of test_safety_smuggling.py sent to nereid, and to nginx and h2o as proxies before it: scripts/smuggling.
 
 Those that are not installed are left out. Prints, kind by kind, how many vectors each refuses, and each vector where they and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server under a mixed load for hours (row 52): scripts/soak [hours].
 
 Each worker is a process that does one thing again and again: inferences of several kinds, bad requests, clients that are slow

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the log says when the start is over: tables, which are as wide as the reader's terminal, and one last line."""
 import re
 import subprocess

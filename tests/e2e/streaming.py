@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of the streaming backend (tests/fakes/streaming_backend.c), and clients that read their streams."""
 import json
 import socket

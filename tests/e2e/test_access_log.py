@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The access log: one line for each request, with what is known of it (docs/logging.md)."""
 import json
 import os

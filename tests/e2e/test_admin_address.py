@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The admin address: a Unix socket whose file says who is an operator (docs/security.md)."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our backends' libraries in NVIDIA's server (2.51), which serves the example models with them.
 
 What Python models may do there, the tests of python_sides.py say.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad requests get a clear 4xx that names the thing, the value and what was expected; the server goes on."""
 import gzip
 import json

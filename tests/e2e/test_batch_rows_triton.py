@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests whose batch has no rows: refused before the queue, on both sides, while everybody else in the same batches is served."""
 import json
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outputs as classes: "value:index:label" for the largest elements, as Triton has it."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Control requests over gRPC and loads with a configuration, to nereid and to Triton 2.51: the same words, the same effect.
 
 test_http_triton.py has the words over HTTP.
@@ -12,8 +13,8 @@ from test_http_triton import answer, post, servers, side  # noqa: F401 - fixture
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 LOAD = "/v2/repository/models/{}/load"
-# What nereid does not do yet and answers are the same without.
-LATER = """response_cache { enable: true }
+# A cache that the server does not have, and a warm-up: answers are the same without.
+IDLE = """response_cache { enable: true }
 model_warmup { name: "w" batch_size: 1 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1 ] zero_data: true } } }"""
 
 
@@ -21,7 +22,7 @@ def make(directory):
     for name in ("canary", "batched"):
         make_identity(directory, name)
     make_identity(directory, "versions", versions=(1, 3), more="version_policy { all {} }")
-    make_identity(directory, "later", more=LATER)
+    make_identity(directory, "idle", more=IDLE)
     return directory
 
 
@@ -171,10 +172,9 @@ def test_a_plain_load_of_what_did_not_change_leaves_it(servers):
 def test_a_model_that_asks_for_a_cache_and_for_warming_up_is_served(servers, side):
     server = servers[side]
     body = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
-    status, _, content = answer(server, "/v2/models/later/infer", body)
+    status, _, content = answer(server, "/v2/models/idle/infer", body)
     assert status == 200 and content["outputs"][0]["data"] == [7]
-    config = answer(server, "/v2/models/later/config")[-1]
+    config = answer(server, "/v2/models/idle/config")[-1]
     assert config["response_cache"] == {"enable": True} and config["model_warmup"][0]["name"] == "w"
     if side is NEREID:
-        for field in ("response_cache", "model_warmup"):
-            assert server.log.count(f"model 'later': '{field}' has no effect in nereid yet") == 1
+        assert server.log.count("model 'idle' has 'response_cache', but the server has no cache") == 1

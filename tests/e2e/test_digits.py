@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The example classifier through the server: real handwritten digits that its training never saw."""
 import sys
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of --exit-timeout-secs: what is still queued is refused, and the refusals are sent before the process ends."""
 import http.client
 import json

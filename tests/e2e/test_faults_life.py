@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that runs out and system calls that fail while a server starts or stops: a process for each site.
 
 A start goes through or ends with status 1 and one line that says why. A stop ends with status 0 and answers what was accepted.
@@ -8,7 +9,7 @@ import signal
 
 import pytest
 from conftest import SANITIZER_REPORT, Starter, copy_model, make_identity, wait_for
-from fault_scenarios import ask, gives_back, json_body
+from fault_replies import ask, gives_back, json_body
 from faults import SETS, Faults, Tally, listening_ports, select
 
 KINDS = {"memory": ["memory"], "calls": [name for name in SETS if name not in ("memory", "wait", "read", "write")]}
@@ -75,6 +76,7 @@ class Life:
         if self.server is not None and self.server.process.poll() is None:
             self.server.process.kill()
             self.server.process.wait()
+        self.starter.stop_all()
 
 
 # ---- how it is started ----

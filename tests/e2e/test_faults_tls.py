@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that runs out and system calls that fail while clients shake hands and infer over TLS (test_faults.py does the rest)."""
 import contextlib
 import http.client
@@ -6,9 +7,10 @@ import ssl
 import pytest
 from certificates import make_certificates, tls_flags
 from conftest import make_identity, wait_for
-from fault_scenarios import SCENARIOS, Reply, ask_on, gives_back, json_body
+from fault_replies import Reply, ask_on, gives_back, json_body
+from fault_scenarios import SCENARIOS
 from faults import Faults
-from test_faults import KINDS, Torture
+from fault_torture import KINDS, Torture
 
 DATA = [1.5, -2.0]
 

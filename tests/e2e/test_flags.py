@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flags as people type them: help, mistakes, --config files, and the page that lists them."""
 import re
 import subprocess
@@ -31,16 +32,15 @@ MISTAKES = {
     "no value": (["--http-port"], "option '--http-port' requires an argument: <port>"),
     "ambiguous": (["--http=1"], "option '--http' is ambiguous; possibilities: --http-address, --http-port, "),
     "no flag": (["models"], "Unexpected argument: 'models', expected --<flag>=<value>"),
-    "a cache": (["--cache-config=local,size=1"], "--cache-config is not supported by nereid yet: leave it out"),
-    "a cache, as it was said once": (["--response-cache-byte-size=5"], "--response-cache-byte-size=5 is not supported by nereid yet: leave it out"),
     "no cache's setting": (["--cache-config=local"], "--cache-config: invalid value 'local', expected <cache>,<setting>=<value>"),
-    "SageMaker": (["--allow-sagemaker=true"], "--allow-sagemaker is not supported by nereid yet: leave it out, and have a proxy"),
+    "a cache without a value": (["--cache-config=local,size="], "--cache-config: invalid value 'local,size=', expected <cache>,<setting>=<value>"),
+    "SageMaker": (["--allow-sagemaker=true"], "--allow-sagemaker=true is not supported by nereid yet: leave it out, and have a proxy"),
     "Vertex AI": (["--allow-vertex-ai=true"], "--allow-vertex-ai=false --allow-http=true"),
+    "an object store": (["--model-store=s3://bucket/models"], "s3://bucket/models is not supported by nereid yet: copy the models"),
     "no number for a time": (["--metrics-interval-ms=nan"], "--metrics-interval-ms: invalid value 'nan', expected a number"),
-    "rate limiting": (["--model-repository=/tmp", "--rate-limit=execution_count"], "--rate-limit is not supported by nereid yet, expected off: "),
-    "namespaces": (["--model-repository=/tmp", "--model-namespacing=true"], "--model-namespacing is not supported by nereid yet: leave it out"),
+    "namespaces": (["--model-repository=/tmp", "--model-namespacing=true", "--model-control-mode=ondemand"],
+                   "--model-namespacing is not supported with --model-control-mode=ondemand"),
     "no such repository": (["--model-repository=/no/such/directory"], "/no/such/directory"),
-    "poll": (["--model-repository=/tmp", "--model-control-mode=poll"], "POST /v2/repository/models/<model>/load"),
     "bad backend config": (["--model-repository=/tmp", "--backend-config=x"], "--backend-config: invalid value 'x'"),
     "no config file": (["--config=/no/such/file"], "/no/such/file"),
     "a directory as config file": (["--config=/tmp"], "--config: failed to read '/tmp': Is a directory"),

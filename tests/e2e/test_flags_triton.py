@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command lines on both sides: what NVIDIA's server of 2.51 starts with, nereid starts with; what it refuses for its form, too."""
 import re
 import socket

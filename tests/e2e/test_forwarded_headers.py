@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers that become parameters (row 21, 2026-47481), and the load report that comes back in one."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime is found where people have it, and where it is not, the error says how to get it and where was looked."""
 import json
 import os

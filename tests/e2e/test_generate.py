@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """generate: members become inputs and parameters, outputs become members, and there is exactly one response."""
 import gzip
 import json

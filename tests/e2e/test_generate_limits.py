@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams at their limits: clients that do not read or leave at any moment, and servers and models that stop meanwhile."""
 import contextlib
 import json

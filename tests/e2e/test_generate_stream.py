@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """generate_stream: events as they come, errors, clients of all kinds, and models that answer in all ways."""
 import json
 import shutil

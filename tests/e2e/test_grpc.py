@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inferences over gRPC with Triton's unmodified client, on nereid and on Triton 2.51: the same answers.
 
 The other methods are in test_grpc_control.py, streams in test_grpc_stream.py, refusals in test_grpc_errors.py.

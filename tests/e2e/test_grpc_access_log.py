@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The access log over gRPC: one line for each call, and one for each request of a stream."""
 import grpc
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triton's unmodified asynchronous clients, on nereid and on Triton 2.51: tritonclient.grpc.aio, and tritonclient.http.aio beside it."""
 import asyncio
 import json

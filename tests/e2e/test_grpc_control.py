@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gRPC methods but for inference, with the unmodified client: what they answer, and how they refuse.
 
 Google's own reader of the JSON that HTTP answers is the measure of what the same question gives over gRPC.
@@ -9,7 +10,7 @@ import grpc
 import pytest
 import tritonclient.grpc as triton
 from client_memory import region
-from conftest import EVERYTHING, ROOT, Starter, make_identity
+from conftest import EVERYTHING, ROOT, WITHOUT_GPUS, Starter, make_identity
 from google.protobuf import descriptor_pb2, json_format
 from grpc_tools import protoc
 from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
@@ -387,7 +388,7 @@ def test_under_secure_admin_methods_want_a_key_or_the_admin_address(start_server
 @pytest.fixture(scope="module")
 def sharing(nereid, backends, targets, tmp_path_factory):
     starter = Starter(nereid, backends, tmp_path_factory.mktemp("sharing"))
-    yield starter(targets, flags=["--allow-client-shm=true"])
+    yield starter(targets, flags=["--allow-client-shm=true"], variables=WITHOUT_GPUS)
     starter.stop_all()
 
 
@@ -412,11 +413,12 @@ def test_regions_are_registered_listed_and_unregistered(sharing):
             grpc.StatusCode.NOT_FOUND, "Unable to find system shared memory region: 'a'")
 
 
-def test_cuda_memory_without_a_gpu(sharing):
-    stub = stub_of(sharing)
+def test_cuda_memory_without_a_gpu(start_server, repository):
+    stub = stub_of(start_server(repository, flags=["--allow-client-shm=true"], variables={"CUDA_VISIBLE_DEVICES": ""}))
     request = service_pb2.CudaSharedMemoryRegisterRequest(name="c", raw_handle=b"x" * 64, byte_size=1)
-    assert refusal(stub.CudaSharedMemoryRegister, request) == (
-        grpc.StatusCode.INVALID_ARGUMENT, "failed to register CUDA shared memory region: 'c', GPUs not supported")
+    code, text = refusal(stub.CudaSharedMemoryRegister, request)
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith("failed to register CUDA shared memory region: 'c', GPUs not supported: "), text
     assert not stub.CudaSharedMemoryStatus(service_pb2.CudaSharedMemoryStatusRequest()).regions
     stub.CudaSharedMemoryUnregister(service_pb2.CudaSharedMemoryUnregisterRequest())
 

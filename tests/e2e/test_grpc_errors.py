@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with a request for an inference is said in Triton's words and with its status: asked of both.
 
 grpc_bad_requests.py has the requests; here are the answers. Triton's client reads the same from a stream.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2 as attackers speak it: floods, streams that are reset or make the server reset them, headers, windows.
 
 Scorecard rows 15 and 16. Most run on the release build: what they look at is memory and processor time.

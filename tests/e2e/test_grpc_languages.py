@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that are not Triton's, unmodified: in Go and in Node, made from the public proto; KServe's own; grpcurl, which asks for it.
 
 Each of the first three is a program in tests/clients that asks and prints what it was answered; scripts/setup --all installs what they need where

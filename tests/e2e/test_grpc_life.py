@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gRPC connections from their beginning to their end: limits, signs of life, age, and a server that stops.
 
 Scorecard rows 11, 12 and 50 over gRPC.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages that lie about their size, their coding or what is in them, and tensors that lie about theirs.
 
 Scorecard rows 10, 13, 17, 20 and 21 over gRPC.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mutated conversations over gRPC: frames, HPACK, messages and protobuf of any method with bytes changed, cut, doubled.
 
 NEREID_GRPC_MUTATIONS says how many (5,000), NEREID_SEED which. Conversation `i` of a seed is always the same.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server reflection with gRPC's own client of it: what grpcurl and its kin do."""
 import grpc
 import pytest

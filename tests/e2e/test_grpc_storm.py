@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that are cancelled, time out or lose their connection at any moment (scorecard row 18; CVE 2025-23322, 2026-24266).
 
 NEREID_GRPC_STORM says how many calls (100,000 for the scorecard).

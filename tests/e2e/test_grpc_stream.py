@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ModelStreamInfer with Triton's unmodified client, on nereid and on Triton 2.51: order, decoupled models, errors, ends."""
 import itertools
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ModelStreamInfer when it is full: what is not read yet, and who waits for it. Models that answer too often."""
 from conftest import EVERYTHING, make_identity
 from http2 import INFER, INTERNAL, OK, STREAM_INFER, Connection, infer_request, message, reset_stream, streaming_request

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gRPC over TLS, with and without certificates of clients."""
 import ssl
 

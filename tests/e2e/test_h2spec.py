@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP/2's rules as h2spec checks them, strictly (scorecard row 14)."""
 import re
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Row 58: what the release binary and libraries are built with, as readelf tells; no descriptor is left to a child process.
 
 The files are those of build/release, whatever build the other tests run: sanitizers replace the hardening.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base protocol with unmodified clients: tritonclient.http, its asyncio twin, and plain requests."""
 import asyncio
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same requests over HTTP to nereid and to Triton 2.51: status and body are alike.
 
 What differs on purpose is in docs/compatibility.md and is not asked here.
@@ -297,6 +298,11 @@ def test_both_answer_alike(both, name):
     if isinstance(theirs[-1], list):  # models and versions have no order
         ours, theirs = ((*rest, sorted(map(str, rows))) for *rest, rows in (ours, theirs))
     assert ours == theirs
+
+
+def test_both_name_the_same_extensions(both):
+    ours, theirs = (json.loads(server.ask("/v2").body) for server in both)
+    assert ours["extensions"] == theirs["extensions"]
 
 
 INFER, JSON = infer("t_int32")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of a hundred MB: which ones are taken, and that a client that is refused in the middle of one gets to read why."""
 import contextlib
 import gzip

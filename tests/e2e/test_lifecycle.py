@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the process lives: start, readiness, reload under load, drain, signals, exit codes, and backends that misbehave."""
 import contextlib
 import json
@@ -115,9 +116,27 @@ def test_the_second_signal_ends_at_once(start_server, repository):
         wait_for("the request", lambda: ACCEPTED in server.log)
         server.process.send_signal(signal.SIGTERM)
         wait_for("the first signal", lambda: "Signal (15) received." in server.log)
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(25) == 1  # less than the exit timeout
+        begin = time.monotonic()
+
+        def ended():
+            server.process.send_signal(signal.SIGTERM)
+            return server.process.poll() is not None
+
+        wait_for("the end", ended)
+        assert server.process.returncode == 1 and time.monotonic() - begin < 25  # less than the exit timeout
     assert "second signal" in server.log
+
+
+def test_signals_that_come_together_are_one(start_server, repository):
+    """As timeout(1) sends them."""
+    make_identity(repository, "m", more=SLOW % 700)
+    server = start_server(repository, flags=["--log-verbose=1"])
+    answer = in_background(lambda: server.ask("/v2/models/m/infer", BODY))
+    wait_for("the request", lambda: ACCEPTED in server.log)
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+        server.process.send_signal(number)
+    assert server.stop(number=0) == 0
+    assert answer().status == 200
 
 
 def test_the_exit_timeout_ends_what_does_not_end(start_server, repository):
@@ -307,7 +326,7 @@ def test_the_log_is_in_tritons_format(start_server, repository):
 
 def test_clients_that_reset_their_connections_leave_nothing_behind(start_server, repository):
     make_identity(repository, "m")
-    server = start_server(repository)
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=m"])
     request = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
     before = resources(server)["descriptors"]
     for i in range(300):
@@ -319,6 +338,9 @@ def test_clients_that_reset_their_connections_leave_nothing_behind(start_server,
     wait_for("the end of all connections", lambda: resources(server)["descriptors"] <= before)
     wait_for("the end of what was queued", lambda: Counters.of(server)["m"]["pending"] == 0)
     assert server.ask("/v2/models/m/infer", BODY).status == 200
+    # The model goes when the last of its requests is released: nothing may be left.
+    assert server.ask("/v2/repository/models/m/unload", b"").status == 200
+    wait_for("the end of the model", lambda: "successfully unloaded 'm'" in server.log)
     begin = time.monotonic()
     assert server.stop() == 0
     assert "Found 0 in-flight inferences" in server.log and time.monotonic() - begin < 25  # less than the exit timeout

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is refused when the server holds all that it may: connections (reserved ones) and bytes."""
 import http.client
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The log: its settings while the server runs, its formats, and what strangers cannot do to its lines (docs/logging.md)."""
 import contextlib
 import json

@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics as Prometheus sees them: its own parser, its own linter, and a real Prometheus that scrapes."""
 import concurrent.futures
 import gzip
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -11,7 +13,7 @@ import urllib.request
 import zlib
 
 import pytest
-from conftest import PATIENCE, make_faulty, make_identity, wait_for
+from conftest import PATIENCE, copy_model, make_faulty, make_identity, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[2,1],"datatype":"FP32","data":[1,2]}]}'
@@ -24,11 +26,11 @@ def scrape(server):
 
 
 def samples(server, **labels):
-    """Name (and reason, where there is one) → value of the samples that carry these labels."""
+    """Name (and reason, where there is one) → value of the samples that carry these labels, of the model as a whole."""
     found = {}
     for family in text_string_to_metric_families(scrape(server)):
         for s in family.samples:
-            if labels.items() <= s.labels.items() and "le" not in s.labels:
+            if labels.items() <= s.labels.items() and "le" not in s.labels and "gpu_uuid" not in s.labels:
                 name = s.name.removesuffix("_total")  # the parser adds it to counters
                 found[name + (":" + s.labels["reason"] if "reason" in s.labels else "")] = s.value
     return found
@@ -125,7 +127,7 @@ def test_few_buckets_count_what_many_do(start_server, repository):
 
 
 def test_a_model_has_few_series(start_server, repository):
-    """14 until it is used, 22 with its first request, 27 with its first refusal."""
+    """15 until it is used, 23 with its first request, 28 with its first refusal."""
     more = ('parameters { key: "execute_delay_ms" value { string_value: "300" } }'
             "dynamic_batching { default_queue_policy { max_queue_size: 1 } }")
     make_identity(repository, "m", max_batch_size=1, more=more)
@@ -134,14 +136,14 @@ def test_a_model_has_few_series(start_server, repository):
     def series():
         return [line for line in scrape(server).splitlines() if 'model="m"' in line and not line.startswith("input_byte_size")]
 
-    assert len(series()) == 14
+    assert len(series()) == 15
     body = BODY.replace(b"[2,1]", b"[1,2]")
     assert server.ask("/v2/models/m/infer", body).status == 200
-    assert len(series()) == 22
+    assert len(series()) == 23
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
         assert 503 in [answer.status for answer in threads.map(lambda _: server.ask("/v2/models/m/infer", body), range(4))]
     assert server.ask("/v2/models/m/infer", body[:-3]).status == 400
-    assert len(series()) == 27
+    assert len(series()) == 28
 
 
 BUCKETS = """
@@ -311,3 +313,28 @@ def test_a_real_prometheus_scrapes_it(start_server, repository, tmp_path):
     finally:
         process.terminate()
         process.wait()
+
+
+def test_opened_frameworks_are_told(start_server, repository):
+    """Each library once, however many models run on it, and the same in metrics, table and log."""
+    copy_model(repository, "digits")
+    copy_model(repository, "add_sub")
+    make_identity(repository, "m")
+    server = start_server(repository)
+    families = {f.name: f for f in text_string_to_metric_families(scrape(server))}
+    (sample,) = families["nereid_framework_open_seconds"].samples
+    labels = sample.labels
+    assert set(labels) == {"backend", "framework", "version", "path"} and labels["backend"] == "onnxruntime"
+    assert f'using {labels["framework"]} {labels["version"]} from {labels["path"]}"' in server.log
+    assert 0 < sample.value <= max(s.value for s in families["nv_model_load_duration_secs"].samples)
+    rows = [line.split("|") for line in server.log.splitlines() if line.startswith("| ") and line.count("|") == 5]
+    assert [cell.strip() for cell in rows[0][1:5]] == ["Backend", "Path", "Config", "Framework"]
+    cell = "".join(row[4].strip() for row in rows[1:])  # it goes on in as many lines as it needs
+    assert cell.replace(" ", "") == f'{labels["framework"]}{labels["version"]}from{labels["path"]}'.replace(" ", "")
+
+
+def test_without_a_framework_the_table_of_backends_is_tritons(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository)
+    assert re.search(r"^\| Backend +\| Path +\| Config +\|$", server.log, re.M)
+    assert "nereid_framework_open_seconds" not in scrape(server)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scrape beside Triton's 2.51: after the same requests the same families, types, help, labels in the same order, and counts.
 
 What a dashboard that was made for Triton asks for is there. Times and quantiles are the server's own, so only their names count.

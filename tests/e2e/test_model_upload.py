@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models that come with the request to load them: tritonclient's load_model(files=…), and what must not be possible with it."""
 import base64
 import json

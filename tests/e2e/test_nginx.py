@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nginx with its defaults in front of nereid: it sends no field that tells of those behind it, and its address is this machine's. What
 strangers can do through it, with and without --secure (docs/security.md)."""
 import json

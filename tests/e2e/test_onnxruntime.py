@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The onnxruntime backend: types, shapes, batches, strings, bad files, and two versions of ONNX Runtime."""
 import json
 import os
@@ -174,6 +175,10 @@ CONFIGS = {
     "wrong type": ('input { name: "X" data_type: TYPE_INT8 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "configuration expects datatype TYPE_INT8 for input 'X', model provides TYPE_FP32"),
     "wrong rank": ('input { name: "X" data_type: TYPE_FP32 dims: [ 2, 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "tensor 'X': the model expects 2 dimensions"),
     "wrong name": ('input { name: "Z" data_type: TYPE_FP32 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "unexpected inference input 'Z', allowed inputs are: X"),
+    "wrong size": ('input { name: "X" data_type: TYPE_FP32 dims: [ 3 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "model 'm', tensor 'X': the model expects 2 dimensions (shape [-1,2]) but the model configuration specifies 2 dimensions (an initial batch dimension because max_batch_size > 0 followed by the explicit tensor shape, making complete shape [-1,3])"),
+    "too many inputs": ('input { name: "X" data_type: TYPE_FP32 dims: [ 2 ] } input { name: "Z" data_type: TYPE_FP32 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "unable to load model 'm', configuration expects 2 inputs, model provides 1"),
+    "wrong type of an output": ('input { name: "X" data_type: TYPE_FP32 dims: [ 2 ] } output { name: "Y" data_type: TYPE_INT8 dims: [ 2 ] }', "unable to load model 'm', configuration expects datatype TYPE_INT8 for output 'Y', model provides TYPE_FP32"),
+    "wrong name of an output": ('input { name: "X" data_type: TYPE_FP32 dims: [ 2 ] } output { name: "Z" data_type: TYPE_FP32 dims: [ 2 ] }', "unexpected inference output 'Z', allowed outputs are: Y"),
     "wrong parameter": ('parameters { key: "execution_mode" value { string_value: "7" } }', "execution_mode are 0 or 1 but got 7"),
     "no such file": ('default_model_filename: "other.onnx"', "other.onnx"),
     "file outside": ('default_model_filename: "../../../etc/passwd"', "models/m/1/../../../etc/passwd': "),

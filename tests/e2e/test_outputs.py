@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outputs that are not what a model's configuration says go to the client as the model made them, as with Triton 2.51.
 
 The first tests run on the three sides of python_sides.py; what nereid tells of such outputs, and how it refuses them when
@@ -343,8 +344,8 @@ def test_what_does_not_fit_is_told_once_for_each_output_and_counted(side, python
             "model 'batched' gave the output 'A', its configuration has none of that name",
             "model 'batched' gave the output 'B', its configuration has none of that name",
         ]
-        server.ask("/v2/repository/models/plain/load", json.dumps({"parameters": {"config": json.dumps(
-            json.loads(server.ask("/v2/models/plain/config").body))}}).encode())
+        changed = json.loads(server.ask("/v2/models/plain/config").body) | {"metric_tags": {"a": "b"}}
+        server.ask("/v2/repository/models/plain/load", json.dumps({"parameters": {"config": json.dumps(changed)}}).encode())
         ask(server, "np.array([5])")
         wait_for("the log", lambda: len(told(server)) == 6)  # a model that is loaded again is another one
     finally:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what: every route, method and listener, from this machine and from another, by default and under --secure
 (rows 53, 55 and 56 of the scorecard; docs/security.md)."""
 import http.client
@@ -114,6 +115,7 @@ CODE = {
     "agents": (config(model_repository_agents={"agents": [{"name": "a"}]}), "'model_repository_agents'"),
     "environment": (config(**parameter("EXECUTION_ENV_PATH")), "'EXECUTION_ENV_PATH'"),
     "library": (config(**parameter("onnxruntime_library")), "'onnxruntime_library'"),
+    "extension of OpenVINO": (config(**parameter("CPU_EXTENSION_PATH")), "'CPU_EXTENSION_PATH'"),
     "batching library": (config(**parameter("TRITON_BATCH_STRATEGY_PATH")), "'TRITON_BATCH_STRATEGY_PATH'"),
     "files by compute capability": (config(cc_model_filenames={"7.5": "other.plan"}), "'cc_model_filenames'"),
     "a path for a backend": (config(**parameter("executor_worker_path")), "'parameters'"),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python models through real clients: data of all kinds, batches, configuration, life of workers."""
 import json
 import os
@@ -6,8 +7,9 @@ import pathlib
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import wait_for
+from conftest import WITHOUT_GPUS, wait_for
 from python_models import ECHO, PID, ask, children, infer, make_python, reason, tensor, together, worker_of
+from streaming import events
 from tritonclient.utils import InferenceServerException
 
 TYPES = {
@@ -299,7 +301,7 @@ def test_what_ends_a_load_is_its_reason(start_server, repository):
     (repository / "nowhere/1/model.py").unlink()
     make_python(repository, "gpu", more="", config='backend: "python"\ninstance_group { count: 1 kind: KIND_GPU gpus: [0] }')
     make_python(repository, "sound")
-    server = start_server(repository, flags=["--exit-on-error=false"], ready=False)
+    server = start_server(repository, flags=["--exit-on-error=false"], ready=False, variables=WITHOUT_GPUS)
     expected = {name: text for name, (_, text) in BROKEN.items()}
     expected["nowhere"] = f"Python model file not found in '{repository}/nowhere/1/model.py'"
     expected["gpu"] = "GPU"
@@ -418,3 +420,21 @@ def test_what_execute_does_wrong_fails_the_whole_batch(start_server, repository,
         assert message.startswith("Failed to process the request(s) for model '") and expected in message, message
     fine = together(3, lambda i: infer(server, "fails", np.array([[i]], np.int32), request_id="fine"))
     assert [a.tolist() for a in fine] == [[[0]], [[1]], [[2]]]
+
+
+def test_what_a_decoupled_model_sent_before_it_failed_comes_first(start_server, repository):
+    make_python(repository, "fails", """
+        def execute(self, requests):
+            for request in requests:
+                for size in (1, 1 << 20, 2):
+                    request.get_response_sender().send(answer(np.zeros(size, np.int32)))
+            raise RuntimeError("late")
+        """, more="model_transaction_policy { decoupled: true }")
+    server = start_server(repository)
+    for _ in range(10):
+        reply = server.ask("/v2/models/fails/generate_stream", b'{"IN": 1}')
+        *sent, last = events(reply.text)
+        assert [np.size(event["OUT"]) for event in sent] == [1, 1 << 20, 2]
+        assert "RuntimeError: late" in last["error"]
+    counted = json.loads(server.ask("/v2/models/fails/stats").body)["model_stats"][0]["inference_stats"]
+    assert (counted["success"]["count"], counted["fail"]["count"]) == (0, 10)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that a worker is given before it has answered those before: ends, order, times, and who waits for a turn.
 
 How short executions must be for that is a matter of the machine (`hand-ahead-us`), so here they may take ten minutes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models that call themselves, and each other in a circle: the call that would close the circle fails and names it."""
 import json
 import os

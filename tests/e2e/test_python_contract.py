@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a Python model may do, with nereid's python backend and with Triton's: requests, tensors, calls, log, metrics, errors."""
 import concurrent.futures
 import json
@@ -5,7 +6,7 @@ import re
 import socket
 
 import pytest
-from conftest import wait_for
+from conftest import host_gpus, wait_for
 from python_sides import MODELS, in_nereid, infer, output, python_backends, server, side  # noqa: F401
 
 
@@ -111,7 +112,7 @@ def test_a_model_is_told_about_itself_and_the_request(server):
     assert {key: told["parameters"][key] for key in ("text", "number", "truth")} == {"text": "t", "number": 7, "truth": True}
     arguments = told["arguments"]
     assert (arguments["model_name"], arguments["model_version"]) == ("tell", "1")
-    assert (arguments["model_instance_kind"], arguments["model_instance_device_id"]) == ("CPU", "0")
+    assert (arguments["model_instance_kind"], arguments["model_instance_device_id"]) == ("GPU" if host_gpus() else "CPU", "0")
     assert arguments["model_repository"] == str(MODELS / "tell")
     config = json.loads(arguments["model_config"])
     assert config["parameters"] == {"colour": {"string_value": "blue"}}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backends that are made of Python: <backend-directory>/<name>/model.py, run by the python backend (nereid's, Triton's)."""
 import json
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python models that load models; processes of models that end, processes that are killed."""
 import concurrent.futures
 import json

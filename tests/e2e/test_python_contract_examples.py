@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python models that do what the examples of Triton's documentation do, as those do it; and decoupled ones through generate_stream."""
 import json
 

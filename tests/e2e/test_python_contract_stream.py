@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoupled Python models, asked by a program that embeds the server (tests/abi/stream_client.c)."""
 import subprocess
 

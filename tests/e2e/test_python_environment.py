@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which Python a model gets: directories, archives, settings; archives that are hostile (row 32) leave nothing behind."""
 import bz2
 import gzip

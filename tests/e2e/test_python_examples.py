@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The example models in Python, as scripts/serve serves them: tritonclient and curl, pictures made by Pillow, batches in the log."""
 import asyncio
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers that become another program, or leave processes behind: both end at once, and nothing is left (rows 41, 44)."""
 import glob
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers that die, hang, flood or cannot be started: who notices, what they are told, and what is left (rows 30, 41-44)."""
 import json
 import os

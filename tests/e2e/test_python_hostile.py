@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker that writes random bytes over all shared memory that it can write to (row 30, CVE-2025-23319 and its kin): the server
 goes on, and what the worker had under way is answered when it dies.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model does wrong is told clearly, and costs neither its worker nor the server."""
 import json
 

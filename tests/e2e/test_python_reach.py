@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python models and the server around them: readiness, models that load others, calls that are given up, BF16."""
 import json
 import pathlib

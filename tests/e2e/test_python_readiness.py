@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is asked whether it is ready, how long that may take, and what it says of the server."""
 import os
 import signal

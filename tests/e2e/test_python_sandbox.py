@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a worker is kept from, at both levels: a model that tries (row 42's probe), and the launcher on its own."""
 import ctypes
 import errno

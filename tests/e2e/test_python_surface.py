@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """triton_python_backend_utils: ours has what Triton's has, name for name and argument for argument."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repositories as operators have them: on nereid and on NVIDIA's server of 2.51, both with nereid's backends.
 
 Links of all kinds, names of all kinds, and directories that are no models: what the one serves, the other serves.

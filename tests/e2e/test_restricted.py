@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys of restricted categories (row 54 of the scorecard; 2026-24206, -24207): whatever a request does, without the key a
 category is closed, on every route."""
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys and forwarded metadata over gRPC (rows 54 and 21): the same categories and rules as over HTTP."""
 import json
 

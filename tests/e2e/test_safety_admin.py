@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What clients write to get at admin requests under --secure without a key, byte by byte; and what names a load with the key may have."""
 import json
 import re

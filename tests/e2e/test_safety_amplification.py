@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Row 10: what a request makes of its bytes. 300 shapes, one after the other on release servers, its peak of memory measured.
 
 The measure is the largest of the body, the tensors that it describes and the reply it asks for: JSON of two bytes an element

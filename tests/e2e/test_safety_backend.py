@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backends that break the rules of the C ABI (tests/fakes/faulty_*.c): each request is answered or times out at its client,
 the reason is in the answer or the log, and the server goes on as if nothing had been."""
 import json
@@ -108,7 +109,7 @@ def test_a_fault_costs_its_own_answer_and_nothing_else(start_server, repository,
     config = repository / "faulty/config.pbtxt"
     config.write_text(config.read_text().replace("max_batch_size: 4", ""))
     make_identity(repository, "m")
-    server = start_server(repository)
+    server = start_server(repository, flags=[*EXPLICIT, "--load-model=*"])
     parameters = {"binary_data_output": True} if way == "binary" else {}
     wrong = {}
     assert len(FAULTS) + len(LEAKS) >= 40
@@ -130,7 +131,10 @@ def test_a_fault_costs_its_own_answer_and_nothing_else(start_server, repository,
         assert client.ask("/v2/models/faulty/stats").status == 200
         text = server.ask("/metrics", port=server.metrics_port).text
     assert 'nv_inference_pending_request_count{model="faulty",version="1"} 0' in text
-    assert server.stop() == 0  # the drain waits for everything that is inside: nothing may be left
+    for model in ("faulty", "m"):  # one goes when the last of its requests is released: nothing may be left
+        assert server.ask(f"/v2/repository/models/{model}/unload", b"").status == 200
+        wait_for("the end of the model", lambda: f"successfully unloaded '{model}'" in server.log)  # noqa: B023
+    assert server.stop() == 0
     assert "Found 0 in-flight inferences" in server.log
 
 

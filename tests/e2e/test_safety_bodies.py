@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What bodies can hide: nesting, odd JSON, and bytes that unpack to many more (rows 7 and 9)."""
 import contextlib
 import functools

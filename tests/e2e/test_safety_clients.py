@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that are slow, many, hasty or gone (rows 11, 12 and 13).
 
 NEREID_CONNECTIONS says how many slow clients there are (1,000; the long tier has 10,000), NEREID_ABORTS how many uploads end

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Broken configurations against a live server: text files and JSON overrides, mutated from good ones.
 
 Each is taken or refused; a refusal says where: the line of a text, or the field. The server goes on, and keeps nothing of

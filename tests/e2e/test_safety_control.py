@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the control routes must not do: write files, believe sizes, depend on a disk that has room."""
 import base64
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request may have of everything: header fields, chunks, bytes, digits (rows 3, 5, 6 and 8)."""
 import gzip
 import json

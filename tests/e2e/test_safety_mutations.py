@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Row 1: mutated requests, bodies included, on every route and on the metrics port; row 57: what their errors tell.
 
 NEREID_MUTATIONS says how many (10,000; the long tier has 10,000,000), NEREID_SEED which. Request `i` of a seed is always the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No path from outside leads out of the repositories: traversal in every field that names a file, siblings with the same
 prefix, and the names that models may have. Under --secure no link does: not one that is exchanged during a load either.
 
@@ -13,7 +14,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import BUILD, ROOT, copy_model, make_identity
+from conftest import BUILD, ROOT, copy_model, host_gpus, make_identity
 from safety import Client, quote, start_audited, tensor
 
 SWAP_LOADS = int(os.environ.get("NEREID_SWAP_LOADS", "60"))
@@ -38,7 +39,8 @@ def allowed_roots(repository):
     """Where a server may look: its repository, its backends, and what the loader and the C library need."""
     roots = [repository, BUILD, ROOT / "tests/tsan.supp", (ROOT / ".venv").resolve(), ROOT / ".venv", ROOT / ".deps", "/proc", "/sys", "/dev", "/usr", "/lib",
              "/lib64", "/etc/gnutls", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/nsswitch.conf", "/etc/hosts"]
-    return [str(root) for root in roots]
+    played = host_gpus().get("NEREID_FAKE_GPU")  # the driver's own file
+    return [str(root) for root in roots] + ([os.path.dirname(played)] if played else [])
 
 
 def leaks(audit, repository, backends):

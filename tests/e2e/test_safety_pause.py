@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that is stopped and goes on is as before (row 49). NEREID_PAUSE says for how many seconds (3; the scorecard has 30)."""
 import contextlib
 import json

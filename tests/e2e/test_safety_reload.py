@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reloads and unloads under load: no request fails, and nothing is kept. Memory is measured with the release build.
 
 NEREID_RELOADS, NEREID_RACE and NEREID_CYCLES make them long (500, 1024 and 1000 in the scorecard).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One request, one reply: also where libmicrohttpd would answer by itself, with a page of HTML or with two heads.
 
 Each vector goes over a raw socket to the HTTP port, the metrics port, a Unix socket and TLS.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repositories that are broken, change or go away while models of them serve: what is bad is refused, and what serves goes on.
 
 The model adds a number to its input, so its answer tells which file it came from.

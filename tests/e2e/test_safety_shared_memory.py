@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that use shared memory against the server: rows 24 to 28 of the scorecard, S1 to S3, S6 and S7."""
 import contextlib
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Row 4: no bytes make two servers on one way see different requests.
 
 Each vector is followed at once by an honest request. Either the vector is refused and the connection closed, so that what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes, shapes and names that do not fit together, and whose bytes come back (rows 19, 20 and 22)."""
 import json
 import random

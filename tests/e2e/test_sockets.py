@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the listeners listen: Unix sockets, IPv6, shared ports, and what is said when a place is taken."""
 import http.client
 import json

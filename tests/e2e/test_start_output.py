@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The start as people see it: tables that fit the terminal, and a last line that says it all."""
 import fcntl
 import os

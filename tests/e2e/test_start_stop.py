@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts that cannot succeed and stops under load (rows 50 and 51 of the scorecard)."""
 import http.client
 import json

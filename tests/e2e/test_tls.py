@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTPS: real clients, big bodies both ways, streams, clients that do not finish a handshake; mistakes in the flags."""
 import contextlib
 import gzip

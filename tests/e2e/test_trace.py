@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tracing to JSON files, and the trace extension (docs/tracing.md)."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tracing to the real OpenTelemetry collector: what it takes, hands on and refuses, and that it may come and go (docs/tracing.md)."""
 import collections
 import re

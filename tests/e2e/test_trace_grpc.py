@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces of requests over gRPC: as those over HTTP, with gRPC's own moments."""
 import queue
 
@@ -16,7 +17,9 @@ TWICE = """
 def execute(self, requests):
     for request in requests:
         sender = request.get_response_sender()
-        for _ in range(2):
+        if value(request)[0] == 3:
+            sender.send(pb_utils.InferenceResponse(error=pb_utils.TritonError("no")))
+        for _ in range(2 if value(request)[0] < 3 else 0):
             sender.send(answer(value(request)))
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
@@ -56,15 +59,16 @@ def test_streams_are_traced(start_server, repository, tmp_path):
     answers = queue.Queue()
     with client_of(server) as client:
         client.start_stream(lambda result, error: answers.put((result, error)))
-        for i in range(3):
+        for i in range(4):
             client.async_stream_infer("twice", [tensor(np.array([i], np.int32), "INT32", "IN")], request_id=str(i))
-        for _ in range(6):
-            assert answers.get(timeout=60)[1] is None
+        assert sorted(answers.get(timeout=60)[1] is None for _ in range(7)) == [False] + [True] * 6
         client.stop_stream()
     server.stop()
-    traces = read_traces(file).values()
-    assert sorted(trace["request_id"] for trace in traces) == ["0", "1", "2"]
-    for trace in traces:
+    traces = sorted(read_traces(file).values(), key=lambda trace: trace["request_id"])
+    assert [trace["request_id"] for trace in traces] == ["0", "1", "2", "3"]
+    for trace in traces:  # a pair for each stream's request, one that fails as well
+        assert (trace.names.count("GRPC_SEND_START"), trace.names.count("GRPC_SEND_END")) == (1, 1)
+    for trace in traces[:3]:
         assert set(GRPC + CORE) <= set(trace.names)
         assert [activity for activity, _ in trace.tensors] == ["TENSOR_QUEUE_INPUT"] + ["TENSOR_BACKEND_OUTPUT"] * 2
 

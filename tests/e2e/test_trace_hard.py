@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces where things go wrong or all at once: backends that misbehave, clients that leave, settings that change meanwhile."""
 import json
 import socket

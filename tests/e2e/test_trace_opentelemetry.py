@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tracing to an OpenTelemetry collector: spans, contexts from clients and to models (docs/tracing.md)."""
 import json
 import re

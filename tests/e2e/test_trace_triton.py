@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same requests traced by nereid and by NVIDIA's server of 2.51: the same entries, spans and parents.
 
 `nereid-in-triton` is NVIDIA's server; `triton` is NVIDIA's python backend in nereid, which continues traces by the same C ABI.

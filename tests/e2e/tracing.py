@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What servers trace: their JSON files as Triton's summary reads them, and a collector of OpenTelemetry's spans."""
 import base64
 import collections

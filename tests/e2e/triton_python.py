@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triton's own Python backend (2.51, from PyPI's nvidia-pytriton) for nereid: how its files are laid out.
 
 Its libraries ask for Triton's core by the name that the wheel gave it. Here nereid's library lies under that name, so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP as bytes: what a hostile client writes, and what came back, read strictly."""
 import json
 import re

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes allocations and system calls of a running nereid fail, one at a time: tests/e2e/faults.py
 // preloads this library and steers it through a file that both have mapped (NEREID_FAULT_CONTROL;
 // fault_control below is its layout). By hand it works without the file: NEREID_FAULT_SET=memory

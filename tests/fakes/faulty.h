@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the files of the faulty backend share.
 #ifndef NEREID_FAULTY_H
 #define NEREID_FAULTY_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The faults of the faulty backend that are about one request: a table of names and what is done.
 // Called on instance threads, or threads of others that run an instance.
 #include "faulty.h"
@@ -669,6 +670,18 @@ FAULT(leaked_second_response)
   send_good(new_response(r));
 }
 
+FAULT(leaked_mebibytes)
+{
+  UNUSED;
+  enum {
+    LEAKED = 4 << 20
+  };
+  void *memory = malloc(LEAKED);
+  if (memory != NULL)
+    memset(memory, 1, LEAKED); // it counts only once it is touched
+  send_good(new_response(r));
+}
+
 FAULT(leaked_memory)
 {
   TRITONBACKEND_Backend *backend;
@@ -752,6 +765,7 @@ static const faulty_answer answers[] = {
     {"leaked_factory", leaked_factory, RELEASE_AFTER, NULL},
     {"leaked_second_response", leaked_second_response, RELEASE_AFTER, NULL},
     {"leaked_memory", leaked_memory, RELEASE_AFTER, NULL},
+    {"leaked_mebibytes", leaked_mebibytes, RELEASE_AFTER, NULL},
 };
 
 const faulty_answer *faulty_find(const char *name)

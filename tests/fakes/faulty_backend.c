@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A backend that does what no backend should: libtriton_faulty.so, for tests only. The model's
 // parameter `fault` says what; the request's parameter of the same name overrides it, so that one
 // model shows many faults (faulty_answers.c). What is wrong with the backend as a whole comes from
@@ -152,6 +153,35 @@ static const char *fault_of_model(TRITONBACKEND_ModelInstance *instance)
   return ((faulty_model *)state)->fault;
 }
 
+static TRITONSERVER_BufferAttributes *usage_of(TRITONSERVER_MemoryType type, int64_t id,
+                                               size_t bytes)
+{
+  TRITONSERVER_BufferAttributes *usage;
+  check(TRITONSERVER_BufferAttributesNew(&usage));
+  check(TRITONSERVER_BufferAttributesSetMemoryType(usage, type));
+  check(TRITONSERVER_BufferAttributesSetMemoryTypeId(usage, id));
+  check(TRITONSERVER_BufferAttributesSetByteSize(usage, bytes));
+  return usage;
+}
+
+// The last word of the model, which is said twice, and of the instance counts.
+static void report_memory(TRITONBACKEND_ModelInstance *instance)
+{
+  TRITONBACKEND_Model *model;
+  TRITONSERVER_BufferAttributes *of_model[] = {usage_of(TRITONSERVER_MEMORY_GPU, 1, 64),
+                                               usage_of(TRITONSERVER_MEMORY_CPU, 0, 1000)};
+  TRITONSERVER_BufferAttributes *of_instance[] = {usage_of(TRITONSERVER_MEMORY_CPU, 0, 500000000),
+                                                  usage_of(TRITONSERVER_MEMORY_CPU_PINNED, 0, 7)};
+  check(TRITONBACKEND_ModelInstanceModel(instance, &model));
+  for (int n = 0; n < 2; n++)
+    check(TRITONBACKEND_ModelReportMemoryUsage(model, of_model, 2));
+  check(TRITONBACKEND_ModelInstanceReportMemoryUsage(instance, of_instance, 2));
+  for (int n = 0; n < 2; n++) {
+    check(TRITONSERVER_BufferAttributesDelete(of_model[n]));
+    check(TRITONSERVER_BufferAttributesDelete(of_instance[n]));
+  }
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
 {
   const char *fault = fault_of_model(instance);
@@ -161,6 +191,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
     return faulty_error("instance_initialize");
   if (is(fault, "second_instance_initialize") && strstr(name, "_1") != NULL)
     return faulty_error("second_instance_initialize");
+  if (is(fault, "reports_memory"))
+    report_memory(instance);
   return NULL;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The backend "held" keeps its requests until the program that loaded it says how one is answered.
 // That program opens the same file and finds HELD_ANSWER in it.
 #ifndef NEREID_TESTS_HELD_H

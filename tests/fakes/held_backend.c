@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A backend for tests whose program decides when and how a request is answered (held.h). South seam
 // only.
 #include "held.h"

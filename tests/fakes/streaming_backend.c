@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A decoupled backend for tests: libtriton_streaming.so. The request's parameters say how it
 // answers, so that one model shows every course:
 //   count     responses (1); each repeats INPUT into OUTPUT
@@ -108,7 +109,7 @@ static void read_input(TRITONBACKEND_Request *request, course *c)
 
 // ---- answers ----
 
-static void fill_output(course *c, TRITONBACKEND_Response *response)
+static TRITONSERVER_Error *fill_output(course *c, TRITONBACKEND_Response *response)
 {
   TRITONBACKEND_Output *output;
   void *buffer = NULL;
@@ -117,20 +118,20 @@ static void fill_output(course *c, TRITONBACKEND_Response *response)
   const int64_t one = 1;
   bool own = c->bytes > 0;
   size_t size = own ? (size_t)c->bytes + 4 : c->input_size;
-  check(TRITONBACKEND_ResponseOutput(response, &output, "OUTPUT", c->datatype,
-                                     own ? &one : c->shape, own ? 1 : c->shape_count));
-  TRITONSERVER_Error *e = TRITONBACKEND_OutputBuffer(output, &buffer, size, &type, &id);
-  if (e != NULL) {
-    check(e);
-    return;
-  }
+  TRITONSERVER_Error *e = TRITONBACKEND_ResponseOutput(
+      response, &output, "OUTPUT", c->datatype, own ? &one : c->shape, own ? 1 : c->shape_count);
+  if (e == NULL)
+    e = TRITONBACKEND_OutputBuffer(output, &buffer, size, &type, &id);
+  if (e != NULL)
+    return e;
   if (!own) {
     memcpy(buffer, c->input, size);
-    return;
+    return NULL;
   }
   uint32_t length = (uint32_t)c->bytes;
   memcpy(buffer, &length, 4);
   memset((char *)buffer + 4, 'x', length);
+  return NULL;
 }
 
 static uint64_t now_ns(void)
@@ -143,8 +144,10 @@ static uint64_t now_ns(void)
 // `output_ns` is 0 when there was no output.
 static void report(course *c, uint64_t start_ns, uint64_t output_ns, TRITONSERVER_Error *failure)
 {
-  TRITONBACKEND_ModelInstanceResponseStatistics *r;
+  TRITONBACKEND_ModelInstanceResponseStatistics *r = NULL;
   check(TRITONBACKEND_ModelInstanceResponseStatisticsNew(&r));
+  if (r == NULL)
+    return;
   check(TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance(r, c->instance));
   check(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory(r, c->factory));
   check(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseStart(r, start_ns));
@@ -155,24 +158,31 @@ static void report(course *c, uint64_t start_ns, uint64_t output_ns, TRITONSERVE
   check(TRITONBACKEND_ModelInstanceResponseStatisticsDelete(r));
 }
 
-static void send_one(course *c, int64_t index)
+// False: there is no memory for it.
+static bool send_one(course *c, int64_t index)
 {
   uint64_t start = now_ns();
-  TRITONBACKEND_Response *response;
+  TRITONBACKEND_Response *response = NULL;
   bool last = index + 1 == c->count && strcmp(c->final, "with") == 0;
   TRITONSERVER_Error *failure =
       index == c->fail_at
           ? TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "as was asked for")
           : NULL;
   check(TRITONBACKEND_ResponseNewFromFactory(&response, c->factory));
-  check(TRITONBACKEND_ResponseSetIntParameter(response, "index", index));
+  if (response == NULL) {
+    TRITONSERVER_ErrorDelete(failure);
+    return false;
+  }
+  if (failure == NULL)
+    failure = TRITONBACKEND_ResponseSetIntParameter(response, "index", index);
   uint64_t output = failure == NULL ? now_ns() : 0;
   if (failure == NULL)
-    fill_output(c, response);
+    failure = fill_output(c, response);
   check(TRITONBACKEND_ResponseSend(response, last ? TRITONSERVER_RESPONSE_COMPLETE_FINAL : 0,
                                    failure));
   report(c, start, output, failure);
   TRITONSERVER_ErrorDelete(failure);
+  return true;
 }
 
 static void answer(course *c)
@@ -187,7 +197,10 @@ static void answer(course *c)
     check(TRITONBACKEND_ResponseFactoryIsCancelled(c->factory, &cancelled));
     if (cancelled && !c->deaf)
       break;
-    send_one(c, sent);
+    if (!send_one(c, sent)) { // the server says so in place of the end
+      snprintf(c->final, sizeof(c->final), "never");
+      break;
+    }
   }
   if (cancelled && !c->deaf) {
     TRITONSERVER_Error *e = TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_CANCELLED, "cancelled");
@@ -274,8 +287,10 @@ TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
 static void execute(TRITONBACKEND_ModelInstance *instance, TRITONBACKEND_Request *request)
 {
   course *c = calloc(1, sizeof(*c));
-  if (c == NULL)
-    abort();
+  if (c == NULL) { // the server answers
+    check(TRITONBACKEND_RequestRelease(request, TRITONSERVER_REQUEST_RELEASE_ALL));
+    return;
+  }
   c->instance = instance;
   c->count = 1;
   c->fail_at = -1;

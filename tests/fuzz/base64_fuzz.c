@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any text as base64 against a decoder that is slow and plain, and any bytes through an encoder.
 #include "base/base64.h"
 #include "fuzz.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole request body: JSON, a NUL byte, then the binary part, in one run of memory as they come
 // over HTTP. Inputs that are accepted must share the binary part out in order, each byte once.
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A body in pieces of any size, with any limits, plain or packed, against the same done plainly:
 // pieces put together, and unpacked by zlib in one go. The first bytes are limits and coding, what
 // is left is the body; pieces have the sizes that its bytes say.
@@ -104,9 +105,26 @@ static body_result append_pieces(body *b, fuzz_input pieces, const plan *p, size
   return result;
 }
 
+static void *take_of_pool(void *used, size_t size)
+{
+  *(size_t *)used += size;
+  void *memory = malloc(size);
+  CHECK(memory != NULL);
+  return memset(memory, 0xa5, size);
+}
+
+static void give_back_to_pool(void *used, void *memory, size_t size)
+{
+  CHECK(*(size_t *)used == size);
+  *(size_t *)used = 0;
+  free(memory);
+}
+
 static void check_body(fuzz_input input)
 {
-  const plan p = take_plan(&input);
+  static const body_pool pool = {take_of_pool, give_back_to_pool};
+  size_t pool_used = 0;
+  plan p = take_plan(&input);
   byte_budget budget = {.limit = p.budget};
   arena a;
   arena_init(&a, NULL, 0);
@@ -114,7 +132,11 @@ static void check_body(fuzz_input input)
   body_init(&b, &budget, &a, p.max_size);
   const slice all = {(const char *)input.data, input.size};
   b.chunked = p.chunked;
+  if (p.aligned_at % 2 == 1)
+    body_prefer(&b, &pool, &pool_used);
   body_result result = body_begin(&b, p.expected, p.aligned_at);
+  if (b.in_pool)
+    p.max_size = p.expected;
   size_t offered = p.expected, short_pieces = 0;
   if (result == BODY_OK)
     result = append_pieces(&b, input, &p, &offered, &short_pieces);
@@ -129,7 +151,7 @@ static void check_body(fuzz_input input)
   if (result == BODY_OK && p.coding != CODING_IDENTITY)
     check_unpacked(&b, all, &p);
   body_fini(&b);
-  CHECK(budget.used == 0);
+  CHECK(budget.used == 0 && pool_used == 0);
   arena_fini(&a);
 }
 

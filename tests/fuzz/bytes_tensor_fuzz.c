@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A count and any bytes as a BYTES tensor that a backend answers with. The printer must refuse what
 // is malformed, and what it prints must read back to the same bytes.
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host's side of a channel against a peer whose every step is the input's: words of the shared
 // header, slots and bytes of the region are written between what the host does. Nothing waits.
 #include "channel.h"

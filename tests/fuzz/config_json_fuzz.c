@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A configuration as JSON, as clients send it to override a model's. What can be read must print,
 // and read back to the same; and as text too.
 #include "../unit/config_print_text.h"
@@ -35,14 +36,14 @@ static void check_completing(Inference__ModelConfig *config)
   CHECK(config_equal_but_policy(config, copy));
   error *e = config_apply_autocomplete(copy, config);
   if (e == NULL)
-    error_free(config_validate_model(copy));
+    error_free(config_validate_model(copy, NULL));
   error_free(e);
-  const config_gpus gpus = {NULL, 0};
+  const config_gpus gpus = CONFIG_NO_GPUS;
   e = config_normalize_instance_groups(config, NULL, 0, gpus);
   if (e == NULL)
-    e = config_validate(config, gpus);
+    e = config_validate(config, gpus, NULL);
   if (e == NULL)
-    CHECK(config_instances(config) > 0);
+    CHECK(config->ensemble_scheduling != NULL || config_instances(config) > 0);
   error_free(e);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the fuzz targets share. A target takes any bytes and must neither crash nor break what CHECK
 // says of its results; it runs under libFuzzer, or over its committed corpus with replay.c.
 #ifndef NEREID_TESTS_FUZZ_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two texts with a zero between them: a model's metadata, and a generate request for it. Without a
 // zero the request is for a model with an input of each kind. What is accepted must be whole, fit
 // the model and come back the same when it is written as a reply and read as a request again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the request messages of a gRPC call. Whatever pieces they come in, the messages and
 // the fault are the same; what was taken from the budget comes back.
 #include "frontend/grpc/call/grpc_message.h"

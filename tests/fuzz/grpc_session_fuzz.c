@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole sessions of a gRPC client, from the preface on, against connections, calls and methods,
 // with a core behind them (grpc_session/): no threads are between the bytes and the code, time and
 // jobs go on when the input says so. An input is a list of steps, so that mutations of it are still
@@ -264,7 +265,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   listener_options options = options_of(how);
   CHECK(trace_config_init(&config) == NULL);
   CHECK(trace_service_new(&config, &options.trace) == NULL);
-  options.shared_memory = shared_memory_new(false);
+  options.shared_memory = shared_memory_new(false, NULL);
   CHECK(options.shared_memory != NULL);
   listener_begin(&options, BUDGET, core);
   be_hostile(input, how, piece == 0 ? SIZE_MAX : piece * piece);

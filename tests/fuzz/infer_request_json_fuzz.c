@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the JSON part of an inference request. What is accepted must be whole, aligned and
 // consistent, and each tensor must come back the same when it is printed and read again.
 #include "base/arena.h"

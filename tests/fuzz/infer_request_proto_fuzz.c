@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as an inference request of gRPC. What is accepted must be whole and within its limits,
 // and protobuf-c must accept it too and find the same in it.
 #include "base/arena.h"

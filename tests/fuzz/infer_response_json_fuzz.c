@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reply made of any names and any tensor. What is written must be JSON for another parser, with
 // the same names and values in it. An input is five lines, id, model, output, parameter and its
 // text, then the parameter's kind, the type, the number of elements and the tensor's bytes.

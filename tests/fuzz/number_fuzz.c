@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers as text, both ways. An input is text: what the readers make of it is compared with the C
 // library and, for integers, with decimals worked out digit by digit. Its first bytes are bits too:
 // what is printed of them must read back to the same.

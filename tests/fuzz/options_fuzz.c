@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flags, as words of a command line (an input that begins with "--": one a line) or as a YAML
 // file. Whatever is taken can be written as YAML and gives the same flags again.
 #include "base/text.h"
@@ -153,7 +154,7 @@ static void check_round_trip(const daemon_options *options)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   AUTO_BUFFER buffer second = BUFFER_EMPTY;
   daemon_options again;
-  CHECK(daemon_options_init(&again, false) == NULL);
+  CHECK(daemon_options_init(&again, NULL, false) == NULL);
   if (append_yaml(&text, options)) {
     error *e = read_yaml(&again, buffer_view(&text));
     if (e != NULL)
@@ -183,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   const slice text = {(const char *)data, size};
   const bool is_command_line = size >= 2 && memcmp(data, "--", 2) == 0;
   daemon_options options;
-  CHECK(is_command_line || daemon_options_init(&options, false) == NULL);
+  CHECK(is_command_line || daemon_options_init(&options, NULL, false) == NULL);
   error *e =
       is_command_line ? read_words(&options, (fuzz_input){data, size}) : read_yaml(&options, text);
   if (e == NULL) {

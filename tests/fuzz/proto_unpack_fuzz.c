@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the request of a control method. What is accepted must pack to a message that is
 // read to the same bytes again; texts are whole; little becomes no more than it may.
 #include "base/arena.h"

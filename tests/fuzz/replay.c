@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target on every file of the directories that it is given.
 #include <dirent.h>
 #include <stdint.h>

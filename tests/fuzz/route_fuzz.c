@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A path, then header fields, one a line: what a client can say before anything is decided. Both
 // are read a second time here, in the plainest way.
 #include "frontend/common/net/peer.h"
@@ -8,6 +9,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <string.h>
 #include <strings.h>
 
 // ---- the path ----
@@ -36,6 +38,21 @@ static bool is_decimal(slice text)
   return true;
 }
 
+// Written apart from the rule's own code: digits, or a letter or '_' and then those, '-' and '.'.
+static bool is_version(slice text)
+{
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  if (is_decimal(text))
+    return true;
+  for (size_t i = 0; i < text.size; i++) {
+    char c = text.data[i];
+    bool first = c != '\0' && strchr(letters, c) != NULL;
+    if (!first && (i == 0 || c == '\0' || strchr("0123456789-.", c) == NULL))
+      return false;
+  }
+  return true;
+}
+
 static bool path_matches(const char *pattern_text, slice path)
 {
   slice pattern = slice_of(pattern_text);
@@ -47,7 +64,7 @@ static bool path_matches(const char *pattern_text, slice path)
       if (!slice_equal(expected, segment))
         return false;
     } else if (segment.size == 0 ||
-               (slice_equal_text(expected, "{version}") && !is_decimal(segment))) {
+               (slice_equal_text(expected, "{version}") && !is_version(segment))) {
       return false;
     }
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as the archive of an environment, or as the entries of a sound one: mutations of a tar
 // fail at its checksums. Whatever is in it: what it leaves lies in the directory, is bounded, and
 // leads nowhere else.

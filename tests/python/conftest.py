@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the Python backend's worker by itself, against tests/python/host.py."""
 
 import textwrap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host without a server: drives one worker process over a channel, with ctypes. The messages are protocol.h's."""
 
 import ctypes
@@ -20,6 +21,7 @@ WORKER = BUILD / ("checked/worker" if IS_CHECKED else "backends/python/worker")
 
 WORK, REPLIES, ANSWERS, CALLS = range(4)
 HELLO, LOAD, AUTO_COMPLETE, INITIALIZE, EXECUTE, IS_READY, FINALIZE = range(1, 8)
+DEVICE_ROOM, DEVICE_REFUSED = 19, 3
 RELEASED = 1
 DECOUPLED = 16
 LEVELS = 7
@@ -325,6 +327,8 @@ class Host:
             call = Call(message, Reader(self._read(message.offset, message.size)))
             if call.kind == 1:
                 call.response = self.read_response(call.control) if message.size else Response(0)
+            if call.kind == DEVICE_ROOM:  # there is none here
+                self.socket.sendall(struct.pack("=IiQQ232s", DEVICE_REFUSED, call.flags, 0, 0, b"this host has no GPU"))
             if call.kind == 2:
                 assert _channel.channel_release(self._self, call.value)
                 self.releases.append(call.value)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interpreters of this machine that a worker must run under, each in an environment with NumPy.
 
 Found: pyenv's versions, /usr/bin and PATH. The environments are made once, in build/pythons, with pip.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model asks of the server: other models, metrics, logs, model control."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a batch of requests comes to: decoding, `execute`, its checks, the answer."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One extension file, every CPython from 3.8 on."""
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 import host as testing
 import interpreters
 from host import BYTES, Host, Raw, text
+from test_memory import WHERE, check_places
 
 FOUND = interpreters.found()
 
@@ -76,3 +78,11 @@ def test_a_model_that_uses_everything_runs_under(version, path, numpy, write_mod
         assert log.flags == 1 and log.control.text() == "hello the id" and log.control.text() == "model.py"
         host.await_unused()
         assert host.finalize() == 0, host.output()
+
+
+@pytest.mark.parametrize("version", FOUND, ids=interpreters.name)
+def test_large_outputs_are_made_where_the_server_reads_them(version, write_model):
+    python = interpreters.with_numpy(version, FOUND[version])
+    with Host(str(python)) as host:
+        host.start(write_model(WHERE))
+        check_places(host)

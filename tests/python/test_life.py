@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a worker starts, what stops a model from loading, and how a worker ends."""
 
 import os
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 
 import host as testing
-import interpreters
 from host import Host, text
 
 
@@ -27,7 +27,7 @@ def refused(write_model, code):
 def test_a_worker_says_hello_with_its_python():
     with Host() as host:
         said = host.hello
-        assert said.get("BI") == (1, 4)
+        assert said.get("BI") == (1, 6)
         assert said.text() == ".".join(map(str, sys.version_info[:3]))
         assert said.text() == sys.executable
 
@@ -83,6 +83,21 @@ def test_initialize_gets_its_arguments_and_the_model_its_directories(write_model
         host.initialize(model_name="m", model_config="{}")
         said = host.output()
     assert said == f"{{'model_name': 'm', 'model_config': '{{}}', 'model_instance_name': 'm_0_0'}} {directory}/1 1.model True\n"
+
+
+def test_the_models_directory_stays_as_it_is(write_model, monkeypatch, tmp_path):
+    """And other modules are kept as ever."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
+    for directory in ("m/1", "m", "elsewhere"):
+        (tmp_path / directory).mkdir(parents=True, exist_ok=True)
+        (tmp_path / directory / f"beside_{directory[0]}{len(directory)}.py").write_text("")
+    model = write_model("import beside_m3, beside_m1, beside_e9\nclass TritonPythonModel:\n    def execute(self, requests):\n        return []\n")
+    before = sorted(model.rglob("*"))
+    with Host() as host:
+        host.start(model)
+    assert sorted(model.rglob("*")) == before and len(before) == 4
+    assert (tmp_path / "elsewhere/__pycache__").exists()
 
 
 def test_is_ready_is_the_models_word(started):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose memory tensors are in, how long it stays, and when it goes back."""
 
 import json
@@ -5,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-import interpreters
 from host import BF16, DECOUPLED, LEVELS, RELEASED, Host, Raw
 
 LARGE = 1 << 20
@@ -134,18 +134,19 @@ def test_an_input_stays_as_long_as_its_array_is_kept(started):
     assert len(host.releases) == 3
 
 
-@pytest.mark.parametrize("version", interpreters.found(), ids=interpreters.name)
-def test_large_outputs_are_made_where_the_server_reads_them(version, write_model):
-    python = interpreters.with_numpy(version, interpreters.found()[version])
-    with Host(str(python)) as host:
-        host.start(write_model(WHERE))
-        for number in range(20):
-            _, [large, small], _ = host.execute(
-                [{"inputs": {"X": np.full(LARGE, number, np.float32)}}, {"inputs": {"X": np.zeros(4, np.float32)}}]
-            )
-            assert large.parameters == '{"placed": true}', large.message
-            assert small.parameters == '{"placed": false}'
-            assert (large.outputs["OUT"] == number + 1).all()
+def check_places(host):
+    for number in range(20):
+        _, [large, small], _ = host.execute(
+            [{"inputs": {"X": np.full(LARGE, number, np.float32)}}, {"inputs": {"X": np.zeros(4, np.float32)}}]
+        )
+        assert large.parameters == '{"placed": true}', large.message
+        assert small.parameters == '{"placed": false}'
+        assert (large.outputs["OUT"] == number + 1).all()
+
+
+def test_large_outputs_are_made_where_the_server_reads_them(started):
+    """test_interpreters.py asks each interpreter."""
+    check_places(started(WHERE))
 
 
 def test_what_is_not_contiguous_or_not_made_here_is_copied(started):

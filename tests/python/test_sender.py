@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses that are sent rather than returned."""
 
 from host import DECOUPLED, LEVELS
@@ -130,3 +131,23 @@ def test_is_cancelled_asks_the_server(started):
     assert response.parameters == '{"both": "(True, True)"}'
     _, [response], _ = host.execute([{"handle": 43}])
     assert response.parameters == '{"both": "(False, False)"}'
+
+
+def test_what_fails_behind_responses_fails_by_their_way(started):
+    """The answer is read by another thread of the server: it could overtake what was sent."""
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                sender = requests[0].get_response_sender()
+                for _ in range(3):
+                    sender.send(pb_utils.InferenceResponse())
+                requests[1].get_response_sender()
+                requests[2].get_response_sender().send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+                raise RuntimeError("late")
+    """)
+    _, answers, _ = host.execute([{"handle": n} for n in range(1, 4)], LEVELS | DECOUPLED)
+    assert [answer.kind for answer in answers] == [4, 2, 0]  # failed by a call, with an error, ended before
+    *responses, last = sent(host, 1)
+    assert [response.response.kind for response in responses] == [1] * 3
+    assert "message: RuntimeError: late\n" in last.response.message
+    host.finalize()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a seeded bug is, and the tests that can catch one."""
 import dataclasses
 

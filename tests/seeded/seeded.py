@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts the bugs of seeds.py into a copy of the sources, one at a time; see scripts/seeded."""
 import argparse
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bugs of tracing: traces that are not given back, files that are torn, queues without a bound, texts that are not checked."""
 from seed import Seed, e2e, unit
 

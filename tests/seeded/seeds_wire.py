@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bugs in what reads and answers requests: heads, bodies, JSON, access."""
 from seed import Seed, e2e, unit
 
@@ -68,10 +69,10 @@ LIMITS = [
     Seed("proto_raw_contents", "limit not applied: raw contents of a gRPC request", "src/frontend/grpc/codec/infer_request_proto.c",
          "{REQUEST_TENSORS_MAX, \"raw contents\"}", "{UINT32_MAX, \"raw contents\"}",
          unit("infer_request_limits_test")),
-    Seed("proto_size", "memory corruption: a size in a protobuf message is believed", "src/frontend/grpc/codec/proto_wire.c",
+    Seed("proto_size", "memory corruption: a size in a protobuf message is believed", "src/base/proto_read.c",
          "if (size > (size_t)(r->end - r->at))", "if (size > INT32_MAX)",
          unit("infer_request_limits_test")),
-    Seed("proto_groups", "memory corruption: groups of a protobuf message nest without end", "src/frontend/grpc/codec/proto_wire.c",
+    Seed("proto_groups", "memory corruption: groups of a protobuf message nest without end", "src/base/proto_read.c",
          "if (depth == PROTO_GROUP_DEPTH)", "if (depth == UINT32_MAX)",
          unit("infer_request_limits_test")),
     Seed("proto_typed", "limit not applied: typed contents of a gRPC request", "src/frontend/grpc/codec/infer_request_proto.c",

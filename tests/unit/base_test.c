@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The building blocks of src/base: arena, buffer, map, text, error, files.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The documented policy in other words; see batch_reference.h.
 #include "batch_reference.h"
 
@@ -87,9 +88,12 @@ promise reference_promise(const reference *r, unsigned now)
   size_t longest = 1; // the longest prefix that makes a batch
   for (size_t k = 2; k <= n; k++) {
     bool equal = true;
-    for (size_t i = 0; i < k; i++)
+    unsigned volume = 0;
+    for (size_t i = 0; i < k; i++) {
       equal = equal && r->items[order[i]].arrival->key == r->items[order[0]].arrival->key;
-    if (equal && sum[k] <= c->max_batch)
+      volume += r->items[order[i]].arrival->volume;
+    }
+    if (equal && sum[k] <= c->max_batch && (c->max_volume == 0 || volume <= c->max_volume))
       longest = k;
   }
   unsigned oldest = UINT32_MAX;
@@ -110,6 +114,9 @@ promise reference_promise(const reference *r, unsigned now)
     if (sum[k + 1] > largest_preferred(c))
       return (promise){k, 0};
   if (sum[1] > largest_preferred(c))
+    return (promise){1, 0};
+  // Nor does what no batch may hold.
+  if (c->max_volume != 0 && r->items[order[0]].arrival->volume > c->max_volume)
     return (promise){1, 0};
   // Rule 4: what cannot grow leaves at once, and without a delay everything does.
   if (longest < n || c->delay == 0)

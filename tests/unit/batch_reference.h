@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What idle instances are promised to take, stated again for batch_policy_test.c: sets of prefixes
 // instead of a walk. Shares no code with src/schedule.
 #ifndef NEREID_TESTS_BATCH_REFERENCE_H
@@ -19,6 +20,7 @@ typedef struct arrival {
   unsigned priority; // 0: default
   unsigned timeout;  // ticks; 0: none
   unsigned cancel;   // tick; 0: never
+  unsigned volume;   // that a custom strategy counts
 } arrival;
 
 typedef struct setting {
@@ -34,6 +36,7 @@ typedef struct setting {
   unsigned max_queue;
   unsigned workers;
   unsigned service;       // ticks that an execution takes
+  unsigned max_volume;    // of a batch, by a custom strategy; 0: there is none
   bool poll_each_arrival; // idle instances look after each arrival, or after all of a tick
 } setting;
 

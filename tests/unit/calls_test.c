@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls of a worker are known, what a reply looks like, and what stays when the worker goes
 // (calls/calls.c).
 #include <setjmp.h>

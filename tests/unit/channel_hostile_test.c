@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host whose worker is hostile: random bytes over everything that both map, positions, futexes,
 // holes. The host receives, reads what messages name, releases what they say, and is closed at some
 // moment. It must not crash nor hang. NEREID_HOSTILE_SECONDS makes it last longer (row 30: 3600).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of a region, against a model: a list of what is in use.
 #include "channel.h"
 

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rings between two sides: both in this process, or one in a forked one.
 #include "channel.h"
+#include "channel_descriptor.h"
 #include "channel_layout.h"
 
 #include <errno.h>
@@ -15,6 +17,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -517,6 +521,74 @@ static void only_a_channel_can_be_attached(void **state)
   assert_int_equal(channel_descriptor(both->worker), -1);
 }
 
+static bool is_same_file(int one, int other)
+{
+  struct stat first, second;
+  return fstat(one, &first) == 0 && fstat(other, &second) == 0 && first.st_ino == second.st_ino;
+}
+
+static void descriptors_come_beside_bytes(void **state)
+{
+  const int sent = channel_descriptor(((sides *)*state)->host);
+  int ends[2], got, next;
+  char bytes[8];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  assert_int_equal(channel_send_with_descriptor(ends[0], "abc", 3, sent, 0), 0);
+  assert_int_equal(channel_receive_with_descriptor(ends[1], bytes, sizeof(bytes), &got, 0), 3);
+  assert_memory_equal(bytes, "abc", 3);
+  assert_true(is_same_file(got, sent));
+  assert_true((fcntl(got, F_GETFD) & FD_CLOEXEC) != 0);
+  close(got);
+
+  assert_int_equal(channel_send_with_descriptor(ends[0], "d", 1, -1, 0), 0);
+  assert_int_equal(channel_receive_with_descriptor(ends[1], bytes, sizeof(bytes), &got, 0), 1);
+  assert_int_equal(got, -1);
+  assert_int_equal(channel_send_with_descriptor(ends[0], "d", 1, -1, 0), 0);
+  assert_int_equal(channel_receive_descriptor(ends[1]), -1);
+  assert_int_equal(errno, EPROTO);
+  assert_int_equal(
+      channel_receive_with_descriptor(ends[1], bytes, sizeof(bytes), &got, MSG_DONTWAIT), -1);
+  assert_int_equal(errno, EAGAIN);
+
+  assert_int_equal(channel_send_descriptor(ends[0], sent), 0);
+  got = channel_receive_descriptor(ends[1]);
+  assert_true(is_same_file(got, sent));
+  close(got);
+  next = dup(sent);
+  assert_int_equal(next, got); // nothing else was left open
+  close(next), close(ends[1]);
+  assert_int_equal(channel_send_descriptor(ends[0], sent), EPIPE); // and no signal
+  assert_int_equal(channel_send_descriptor(-1, sent), EBADF);
+  close(ends[0]);
+}
+
+static void of_several_descriptors_one_is_taken(void **state)
+{
+  const int sent = channel_descriptor(((sides *)*state)->host);
+  union {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(2 * sizeof(int))];
+  } control = {.header = {.cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS,
+                          .cmsg_len = CMSG_LEN(2 * sizeof(int))}};
+  char byte = 0;
+  struct iovec part = {.iov_base = &byte, .iov_len = 1};
+  struct msghdr message = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control.space)};
+  int ends[2], got, next;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  memcpy(CMSG_DATA(&control.header), (int[]){sent, sent}, 2 * sizeof(int));
+  assert_int_equal(sendmsg(ends[0], &message, 0), 1);
+  got = channel_receive_descriptor(ends[1]);
+  assert_true(is_same_file(got, sent));
+  close(got);
+  next = dup(sent);
+  assert_int_equal(next, got);
+  close(next), close(ends[0]), close(ends[1]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_sides, free_sides)
@@ -538,6 +610,8 @@ int main(void)
       TEST(a_child_of_a_side_can_do_nothing),
       TEST(older_systems_will_do),
       TEST(only_a_channel_can_be_attached),
+      TEST(descriptors_come_beside_bytes),
+      TEST(of_several_descriptors_one_is_taken),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

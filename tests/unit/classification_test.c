@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Classification of outputs: against a plain sort, for all types, counts and sizes.
 #include "frontend/common/json/classification.h"
 

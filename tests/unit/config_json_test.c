@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON form: documents as the real Triton 2.51 answers GET /v2/models/M/config for the .pbtxt
 // beside them, and the reader for overrides.
 #include "base/buffer.h"
@@ -53,7 +54,7 @@ static Inference__ModelConfig *completed(const char *name)
   AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
   assert_null(files_open_root(CONFIG_DATA, &file_policy_anywhere, &dir));
   assert_null(config_set_defaults(config, name, &dir));
-  assert_null(config_normalize_instance_groups(config, NULL, 0, (config_gpus){0}));
+  assert_null(config_normalize_instance_groups(config, NULL, 0, CONFIG_NO_GPUS));
   return config;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text format: what protobuf accepts is accepted, what it refuses is refused at the same place
 // in the same words.
 #include "base/buffer.h"
@@ -243,7 +244,7 @@ static void what_is_printed_as_text_is_read_back_to_the_same(void **state)
   buffer_append_char(&text, '\0');
   assert_non_null(strstr(text.data, "name: \"q\\\"\\\\\\n\\001ä\"\n"));
   assert_non_null(
-      strstr(text.data, "input {\n  name: \"a\"\n  dims: [1, -1]\n  reshape {\n  }\n}\n"));
+      strstr(text.data, "input {\n  name: \"a\"\n  dims: [ 1, -1 ]\n  reshape {\n  }\n}\n"));
   AUTO_CONFIG Inference__ModelConfig *again = read_text(text.data);
   AUTO_BUFFER buffer first = BUFFER_EMPTY;
   AUTO_BUFFER buffer second = BUFFER_EMPTY;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What links things without allocating: base/list.h, base/mpsc.h, base/heap.h.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths beneath a directory whose content is not to be trusted.
 #include "base/dir.h"
 

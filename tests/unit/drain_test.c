@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a listener: waiting for a count to be 0, while other threads count down.
 // haste.
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors of a front end's parts as a test expects them.
 #ifndef NEREID_TESTS_UNIT_ERRORS_H
 #define NEREID_TESTS_UNIT_ERRORS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Executions from requests to their responses (instance/execution.c, open_request.c): what
 // becomes of each request, of the slot, and of executions that are begun ahead. The worker, its
 // channel, what is written to it, and the server are played; the table of requests is the real one.
@@ -25,7 +26,8 @@ enum {
 static char requests[MOST]; // their addresses are the requests; so are the responses'
 static TRITONBACKEND_Request *batch[MOST];
 static char channels; // its address is the channel
-static worker_link *const the_link = &(worker_link){.channel = (channel *)&channels};
+static worker_link *const the_link =
+    &(worker_link){.channel = (channel *)&channels, .devices = (device_share *)&channels};
 
 // ---- the server
 
@@ -34,6 +36,8 @@ static struct {
   char text[256]; // of the last error
   unsigned slot, sent, channel_releases, batch_reports;
   bool may_share, has_answer, is_gone, has_no_slot;
+  bool inputs_on_device, answer_on_device, had_devices;
+  unsigned answers; // that were taken from the ring
   uint32_t work_flags;
   uint64_t last_number;
 } seen;
@@ -99,10 +103,11 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
 // ---- the codec
 
 TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
-                                       request_facts *facts)
+                                       bool takes_devices, request_facts *facts)
 {
-  (void)host_policy;
-  *facts = (request_facts){.request = request};
+  (void)host_policy, (void)takes_devices;
+  static device_range place;
+  *facts = (request_facts){.request = request, .places = seen.inputs_on_device ? &place : NULL};
   return NULL;
 }
 
@@ -111,19 +116,23 @@ void request_facts_fini(request_facts *facts)
   (void)facts;
 }
 
-TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *facts, uint32_t count,
-                                       channel_message *work, uint32_t *culprit)
+TRITONSERVER_Error *request_wire_write(channel *channel, device_share *devices,
+                                       request_facts *facts, uint32_t count, channel_message *work,
+                                       uint32_t *culprit)
 {
   (void)channel, (void)facts, (void)work, (void)culprit;
   assert_true(count > 0);
+  assert_int_equal(devices != NULL, seen.inputs_on_device);
   return NULL;
 }
 
 TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
                                   const output_signature *signature, const channel *channel,
-                                  wire_reader *reader, const wire_response *head)
+                                  device_share *devices, wire_reader *reader,
+                                  const wire_response *head)
 {
   (void)response, (void)signature, (void)channel, (void)reader;
+  seen.had_devices = devices != NULL;
   return head->kind == RESPONSE_TENSORS
              ? NULL
              : TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "the model's own error");
@@ -154,6 +163,14 @@ NEREID_LogSubject worker_log_subject(const worker *self)
 {
   (void)self;
   return (NEREID_LogSubject){0};
+}
+
+TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool waits)
+{
+  (void)self;
+  assert_ptr_equal(link, the_link);
+  assert_true(waits);
+  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "the worker ended");
 }
 
 uint64_t worker_next_number(worker *self)
@@ -206,8 +223,22 @@ bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_
   (void)self, (void)link, (void)id;
   assert_true(timeout_us >= 0 || seen.is_gone || seen.has_answer);
   *error = seen.is_gone ? TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "it is gone") : NULL;
-  *message = (channel_message){.flags = ANSWER_RELEASED};
+  *message = (channel_message){.flags = seen.answer_on_device ? ANSWER_RELEASED | ANSWER_ON_DEVICE
+                                                              : ANSWER_RELEASED};
+  seen.answers += seen.has_answer;
   return seen.is_gone || seen.has_answer;
+}
+
+bool worker_link_release(worker_link *self, uint64_t block)
+{
+  return channel_release(self->channel, block);
+}
+
+device_share *worker_link_devices(worker_link *self)
+{
+  static char share;
+  (void)self;
+  return (device_share *)&share;
 }
 
 void worker_link_reply(worker_link *self, const channel_message *reply)
@@ -374,6 +405,18 @@ static void a_response_that_comes_later_ends_its_request(void **state)
   assert_false(open_request_take_call(&instance, the_link, &(channel_message){.kind = CALL_INFER}));
 }
 
+// The listener has looked at what is open before this request's execution ended.
+static void a_response_that_was_to_come_from_a_worker_that_is_gone_is_an_error(void **state)
+{
+  (void)state;
+  answer_with(1, (enum response_kind[]){RESPONSE_NONE});
+  the_link->is_over = true;
+  execute(1);
+  the_link->is_over = false;
+  assert_true(seen.failures[0] == 1 && seen.releases[0] == 1);
+  assert_non_null(strstr(seen.text, "the worker ended"));
+}
+
 static void who_has_no_worker_is_told_why(void **state)
 {
   (void)state;
@@ -442,6 +485,47 @@ static void what_cannot_be_sent_ahead_is_kept(void **state)
   assert_true(!pending && seen.sent == 2 && seen.responses[1] == 1);
 }
 
+// Its copies wait for the device.
+static void a_batch_on_a_device_is_not_for_a_loop(void **state)
+{
+  (void)state;
+  bool pending;
+  seen.inputs_on_device = true;
+  assert_null(NEREID_ModelInstanceExecuteBegin(NULL, batch, 1, &pending));
+  NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
+  assert_true(pending && seen.sent == 0);
+  answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
+  NEREID_ModelInstanceExecuteEnd(NULL, -1, &pending);
+  assert_true(!pending && seen.sent == 1 && seen.responses[0] == 1);
+}
+
+static void an_answer_on_a_device_is_not_for_a_loop(void **state)
+{
+  (void)state;
+  bool pending;
+  assert_null(NEREID_ModelInstanceExecuteBegin(NULL, batch, 1, &pending));
+  seen.answer_on_device = true;
+  answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
+  for (int i = 0; i < 2; i++) {
+    NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
+    assert_true(pending && seen.responses[0] == 0 && seen.answers == 1);
+  }
+  NEREID_ModelInstanceExecuteEnd(NULL, -1, &pending);
+  assert_true(!pending && seen.responses[0] == 1 && seen.answers == 1 && seen.had_devices);
+}
+
+// A loop takes it: its tensors are looked for on no device, whatever they say.
+static void an_answer_that_names_no_device_has_none(void **state)
+{
+  (void)state;
+  bool pending;
+  assert_null(NEREID_ModelInstanceExecuteBegin(NULL, batch, 1, &pending));
+  seen.had_devices = true;
+  answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
+  NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
+  assert_true(!pending && seen.responses[0] == 1 && !seen.had_devices);
+}
+
 static void only_a_fast_model_gets_executions_ahead(void **state)
 {
   (void)state;
@@ -487,10 +571,15 @@ int main(void)
       cmocka_unit_test_setup_teardown(a_models_own_error_is_the_requests, begin, end),
       cmocka_unit_test_setup_teardown(an_answer_of_another_count_fails_the_batch, begin, end),
       cmocka_unit_test_setup_teardown(a_response_that_comes_later_ends_its_request, begin, end),
+      cmocka_unit_test_setup_teardown(
+          a_response_that_was_to_come_from_a_worker_that_is_gone_is_an_error, begin, end),
       cmocka_unit_test_setup_teardown(who_has_no_worker_is_told_why, begin, end),
       cmocka_unit_test_setup_teardown(a_worker_that_goes_fails_each_request_once, begin, end),
       cmocka_unit_test_setup_teardown(executions_ahead_end_in_their_order, begin, end),
       cmocka_unit_test_setup_teardown(what_cannot_be_sent_ahead_is_kept, begin, end),
+      cmocka_unit_test_setup_teardown(a_batch_on_a_device_is_not_for_a_loop, begin, end),
+      cmocka_unit_test_setup_teardown(an_answer_on_a_device_is_not_for_a_loop, begin, end),
+      cmocka_unit_test_setup_teardown(an_answer_that_names_no_device_has_none, begin, end),
       cmocka_unit_test_setup_teardown(only_a_fast_model_gets_executions_ahead, begin, end),
       cmocka_unit_test_setup_teardown(a_call_that_would_wait_for_itself_is_not_sent, begin, end),
   };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files below a root: which links are followed under which policy, what is never opened, and what
 // counts as a change.
 #include "base/cleanup.h"
@@ -260,7 +261,7 @@ static void await_tick(void)
 static bool changes(const char *name, file_stamp *last)
 {
   file_stamp now = stamp_of(name);
-  bool result = file_stamp_is_newer(now, *last);
+  bool result = file_stamp_differs(now, *last);
   *last = now;
   await_tick();
   return result;

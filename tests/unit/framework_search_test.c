@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frameworks are found where people have them: trees made up below a directory that stands for "/".
 #include "framework_search.h"
 

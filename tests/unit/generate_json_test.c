@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The generate extension's JSON: which member becomes what, and what a reply looks like.
 #include "base/arena.h"
 #include "base/buffer.h"

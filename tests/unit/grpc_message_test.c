@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Request messages of gRPC put together from pieces: however they are cut, packed or announced, and
 // what of it counts for the budget.
 #include "base/buffer.h"
@@ -285,6 +286,43 @@ static void announcing_takes_half_of_the_budget_at_most(void **state)
   assert_int_equal(budget.used, 0);
 }
 
+typedef struct told {
+  unsigned times;
+  size_t announced, there;
+} told;
+
+static void tell(void *context, grpc_message *m, slice first)
+{
+  told *t = context;
+  assert_null(m->memory);
+  *t = (told){t->times + 1, m->max_size, first.size};
+}
+
+static void who_wants_to_know_is_told_of_messages_that_are_not_packed(void **state)
+{
+  (void)state;
+  byte_budget budget = {.limit = MIB};
+  told t = {0};
+  message_reader r = {.budget = &budget, .begins = tell, .begins_context = &t};
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  append_message(&text, 0, 300, SLICE("what is there of it"));
+  size_t taken;
+  grpc_message *complete;
+  assert_int_equal(message_reader_take(&r, CODING_GZIP, text.data, text.size, &taken, &complete),
+                   MESSAGE_OK);
+  assert_true(t.times == 1 && t.announced == 300 && t.there == 19);
+  message_reader_fini(&r);
+  AUTO_BUFFER buffer packed = BUFFER_EMPTY;
+  append_packed(&packed, CODING_GZIP, SLICE("packed"));
+  r = (message_reader){.budget = &budget, .begins = tell, .begins_context = &t};
+  assert_int_equal(
+      message_reader_take(&r, CODING_GZIP, packed.data, packed.size, &taken, &complete),
+      MESSAGE_OK);
+  assert_int_equal(t.times, 1);
+  grpc_message_free(complete);
+  message_reader_fini(&r);
+}
+
 static void codings_have_names(void **state)
 {
   (void)state;
@@ -311,6 +349,7 @@ int main(void)
       cmocka_unit_test(long_packed_messages_are_left_to_workers),
       cmocka_unit_test(a_long_message_that_nobody_unpacks_is_given_back),
       cmocka_unit_test(announcing_takes_half_of_the_budget_at_most),
+      cmocka_unit_test(who_wants_to_know_is_told_of_messages_that_are_not_packed),
       cmocka_unit_test(codings_have_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a gRPC connection is made of: timers, deadlines, statuses, output.
 #include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/conn_timer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client that takes whatever it is sent does not have the loop for itself: connections have
 // turns. The listener is one without threads (tests/fuzz/grpc_session), the socket one that is
 // never full.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Long messages are read by workers: what the loop does meanwhile, and what becomes of the call.
 // The listener is one without threads (tests/fuzz/grpc_session): a worker comes when a test says
 // so.
@@ -29,7 +30,7 @@ static shared_memory *memory;
 
 static void begin_with(unsigned most_age_ms)
 {
-  memory = shared_memory_new(false);
+  memory = shared_memory_new(false, NULL);
   const listener_options options = {.max_connection_age_ms = most_age_ms,
                                     .max_ping_strikes = 2,
                                     .min_ping_interval_ms = 300000,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start's look at how libmicrohttpd keeps the heads of requests: the one that is installed
 // passes, one that keeps them in another way is named.
 #include "frontend/http/transport/head_probe.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Header fields: which ones a pattern forwards, what a pattern may not cost; the load report in a
 // reply.
 #include "frontend/common/observe/load_metrics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host policies: how their settings are read, entered and left.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // An exchange from its head to its reply: a listener with routes of the test's own, and clients at
 // its port. What the core does is left out.
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/http_server.h"
+#include "nereid/nereid.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -36,6 +38,17 @@ static struct {
 } suspended = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 // --- Handlers
+
+// The server's, here.
+TRITONSERVER_Error *NEREID_ServerVersionOfLabel(TRITONSERVER_Server *server, const char *model_name,
+                                                const char *label, int64_t *model_version)
+{
+  (void)server;
+  assert_string_equal(model_name, "m");
+  assert_string_equal(label, "seven");
+  *model_version = -77;
+  return NULL;
+}
 
 static void reply_version(exchange *x)
 {
@@ -203,7 +216,9 @@ static void parameters_of_a_path_are_decoded(void **state)
   assert_string_equal(get(*state, "/models/a%20b"), "200 \"a b -1\"");
   assert_string_equal(get(*state, "/models/m/versions/07"), "200 \"m 7\"");
   assert_string_equal(get(*state, "/models/a%2fb"), "404 {\"error\":\"Not Found\"}");
-  assert_string_equal(get(*state, "/models/m/versions/seven"), "404 {\"error\":\"Not Found\"}");
+  assert_string_equal(get(*state, "/models/m/versions/seven"), "200 \"m -77\"");
+  assert_string_equal(get(*state, "/models/m/versions/7even"), "404 {\"error\":\"Not Found\"}");
+  assert_string_equal(get(*state, "/models/m/versions/se%76en"), "404 {\"error\":\"Not Found\"}");
   assert_non_null(
       strstr(get(*state, "/models/m/versions/99999999999999999999"), "400 {\"error\":\"failed to"));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An inference that a model asks for (calls/infer_call.c): what becomes the server's request, which
 // replies the worker gets, and that all is let go of in whatever order it ends. The server is the
 // test's own; it has one request at a time.
@@ -29,9 +30,51 @@ static struct {
   TRITONSERVER_ResponseAllocatorAllocFn_t allocate;
   TRITONSERVER_ResponseAllocatorReleaseFn_t free_output;
   void *release_user, *complete_user, *allocate_user;
-  void *buffer, *buffer_user; // of the one output
+  void *buffer, *buffer_user; // of the first output
   size_t output_size;
+  uint32_t further;                          // outputs, on a device
+  void *further_buffer[2], *further_user[2]; // theirs
 } server;
+
+// What is taken of a device, in place of device_share.c.
+static struct {
+  unsigned taken, given_back, lent, lends; // `lends`: how many succeed
+} devices;
+
+bool __wrap_device_share_take(device_share *self, int device, size_t bytes, device_range *range);
+bool __wrap_device_share_take(device_share *self, int device, size_t bytes, device_range *range)
+{
+  static char memory[16];
+  (void)self, (void)bytes;
+  *range = (device_range){.memory = memory + devices.taken, .device = device};
+  devices.taken++;
+  return true;
+}
+
+void __wrap_device_share_give_back(device_share *self, const device_range *range);
+void __wrap_device_share_give_back(device_share *self, const device_range *range)
+{
+  (void)self, (void)range;
+  devices.given_back++;
+}
+
+bool __wrap_device_share_lend(device_share *self, uint64_t block, const device_range *range);
+bool __wrap_device_share_lend(device_share *self, uint64_t block, const device_range *range)
+{
+  (void)self, (void)block, (void)range;
+  if (devices.lent == devices.lends)
+    return false;
+  devices.lent++;
+  return true;
+}
+
+void __wrap_device_share_release(device_share *self, uint64_t block);
+void __wrap_device_share_release(device_share *self, uint64_t block)
+{
+  (void)self, (void)block;
+  devices.given_back += devices.lent;
+  devices.lent = 0;
+}
 
 static void say(const char *format, ...)
 {
@@ -239,7 +282,7 @@ TRITONSERVER_Error *
 TRITONSERVER_InferenceResponseOutputCount(TRITONSERVER_InferenceResponse *response, uint32_t *count)
 {
   (void)response;
-  *count = 1;
+  *count = 1 + server.further;
   return NULL;
 }
 
@@ -249,16 +292,16 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutput(
     size_t *byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id, void **userp)
 {
   static const int64_t dims[] = {8};
-  (void)response, (void)index;
+  (void)response;
   *name = "OUT";
   *datatype = TRITONSERVER_TYPE_UINT8;
   *shape = dims;
   *rank = 1;
-  *base = server.buffer;
+  *base = index == 0 ? server.buffer : server.further_buffer[index - 1];
   *byte_size = server.output_size;
   *memory_type = TRITONSERVER_MEMORY_CPU;
   *memory_type_id = 0;
-  *userp = server.buffer_user;
+  *userp = index == 0 ? server.buffer_user : server.further_user[index - 1];
   return NULL;
 }
 
@@ -271,6 +314,9 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseDelete(TRITONSERVER_InferenceR
     server.free_output(NULL, server.buffer, server.buffer_user, server.output_size,
                        TRITONSERVER_MEMORY_CPU, 0);
   server.buffer = server.buffer_user = NULL;
+  for (; server.further > 0; server.further--)
+    server.free_output(NULL, server.further_buffer[server.further - 1],
+                       server.further_user[server.further - 1], 8, TRITONSERVER_MEMORY_GPU, 0);
   return NULL;
 }
 
@@ -297,6 +343,17 @@ static TRITONSERVER_Error *allocate_output(size_t size)
                          &server.buffer, &server.buffer_user, &type, &id);
 }
 
+static void allocate_further(void)
+{
+  TRITONSERVER_MemoryType type;
+  int64_t id;
+  void **buffer = &server.further_buffer[server.further];
+  assert_null(server.allocate(NULL, "OUT", 8, TRITONSERVER_MEMORY_GPU, 0, server.allocate_user,
+                              buffer, &server.further_user[server.further], &type, &id));
+  assert_int_equal(type, TRITONSERVER_MEMORY_GPU);
+  server.further++;
+}
+
 // How many bytes of the host's region are in use.
 static size_t used(void)
 {
@@ -310,6 +367,7 @@ static size_t used(void)
 static int begin(void **state)
 {
   memset(&server, 0, sizeof server);
+  memset(&devices, 0, sizeof devices);
   return host_begin(state);
 }
 
@@ -445,6 +503,32 @@ static void an_output_that_is_somewhere_else_is_an_error(void **state)
   server.complete(NULL, TRITONSERVER_RESPONSE_COMPLETE_FINAL, server.complete_user);
   assert_error_response(1, TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response.");
   release();
+}
+
+// The second of two tensors on a device cannot be lent: all are let go of.
+static void outputs_that_cannot_be_lent_are_released(void **state)
+{
+  (void)state;
+  channel_message reply;
+  wire_reader reader;
+  for (devices.lends = 0; devices.lends <= 2; devices.lends++) {
+    const size_t before = used();
+    devices.taken = devices.given_back = devices.lent = 0;
+    infer(1, 0, 0, "", 0);
+    assert_null(allocate_output(8));
+    allocate_further();
+    allocate_further();
+    respond(TRITONSERVER_RESPONSE_COMPLETE_FINAL);
+    release();
+    assert_true(host_reply(&reply, &reader) && reply.flags == REPLY_FINAL);
+    const bool is_good = devices.lends == 2;
+    assert_int_equal(wire_get_u8(&reader), is_good ? RESPONSE_TENSORS : RESPONSE_ERROR);
+    assert_int_equal(devices.given_back, is_good ? 0 : 2);
+    assert_int_equal(devices.lent, is_good ? 2 : 0);
+    assert_true(worker_link_release(host.link, reply.offset));
+    if (!is_good)
+      assert_int_equal(used(), before);
+  }
 }
 
 static void there_is_no_room_for_an_output_beyond_the_limit(void **state)
@@ -592,6 +676,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(an_output_is_the_workers_from_its_reply_on, begin, end),
       cmocka_unit_test_setup_teardown(an_output_that_is_not_sent_is_released, begin, end),
       cmocka_unit_test_setup_teardown(an_output_that_is_somewhere_else_is_an_error, begin, end),
+      cmocka_unit_test_setup_teardown(outputs_that_cannot_be_lent_are_released, begin, end),
       cmocka_unit_test_setup_teardown(there_is_no_room_for_an_output_beyond_the_limit, begin, end),
       cmocka_unit_test_setup_teardown(decoupled_replies_come_until_the_final_one, begin, end),
       cmocka_unit_test_setup_teardown(what_is_not_submitted_is_answered_and_freed, begin, end),

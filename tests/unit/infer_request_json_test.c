@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inference requests as JSON: what is taken, byte by byte, and what is refused, by name.
 #include "json_request.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inference requests in protobuf's wire format that cannot be, and how much one may hold.
 #include "frontend/common/net/request_limits.h"
 #include "proto_request.h"

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inference requests in protobuf's wire format: what protobuf-c packs must read back the same, and
 // what it cannot pack (pieces, unknown fields, broken messages) is written by hand.
-#include "frontend/grpc/codec/model_version.h"
 #include "proto_request.h"
 
 // ---- the request ----
@@ -370,21 +370,26 @@ static void typed_contents_have_a_limit_together(void **state)
                                      "bytes that a request's typed contents may have together");
 }
 
-// ---- versions ----
-
-static void versions_are_numbers(void **state)
+static void the_begin_of_a_message_names_the_model(void **state)
 {
   (void)state;
-  int64_t version;
-  assert_ok(model_version_read("", &version));
-  assert_int_equal(version, -1);
-  assert_ok(model_version_read("12", &version));
-  assert_int_equal(version, 12);
-  assert_refused(model_version_read("x", &version),
-                 "failed to get model version from specified version string 'x' (details: stol), "
-                 "version should be an integral value > 0");
-  assert_refused(model_version_read("-1", &version),
-                 "invalid model version specified '-1' , version should be an integral value > 0");
+  AUTO_BUFFER buffer b = BUFFER_EMPTY;
+  proto_append_text(&b, 1, "model");
+  size_t named = b.size;
+  proto_append_text(&b, 2, "17");
+  size_t versioned = b.size;
+  proto_append_text(&b, 3, "the id");
+  proto_append_text(&b, 1, "too late");
+  for (size_t size = 0; size <= b.size; size++) {
+    slice model, version;
+    char *begin = malloc(size > 0 ? size : 1); // the sanitizer sees where it ends
+    if (size > 0)
+      memcpy(begin, b.data, size);
+    infer_request_proto_peek((slice){begin, size}, &model, &version);
+    assert_true(slice_equal_text(model, size < named ? "" : "model"));
+    assert_true(slice_equal_text(version, size < versioned ? "" : "17"));
+    free(begin);
+  }
 }
 
 int main(void)
@@ -405,7 +410,7 @@ int main(void)
       TEST(contents_and_raw_contents_together_are_refused),
       TEST(an_unknown_datatype_is_left_to_the_core),
       TEST(typed_contents_have_a_limit_together),
-      TEST(versions_are_numbers),
+      TEST(the_begin_of_a_message_names_the_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Triton passes over or leaves to the model in a JSON inference request: clients send it.
 #include "json_request.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inference replies as JSON: the text, member by member, and that it reads back to the same bytes.
 #include "base/arena.h"
 #include "base/buffer.h"

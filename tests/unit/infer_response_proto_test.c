@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inference replies in protobuf's wire format: protobuf-c must read what was written, and large
 // tensors must be sent from where they are.
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of an inference, with a core that does what a test says: which callbacks come when, in
 // and after ServerInferAsync, and who is told, cancels and deletes.
 #include "frontend/common/infer/inference.h"
@@ -24,9 +25,9 @@ static struct {
 #define REQUEST  ((TRITONSERVER_InferenceRequest *)&core)
 #define RESPONSE ((TRITONSERVER_InferenceResponse *)&core)
 
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestNew(TRITONSERVER_InferenceRequest **request,
-                                                     TRITONSERVER_Server *server, const char *model,
-                                                     const int64_t version)
+TRITONSERVER_Error *NEREID_InferenceRequestTryNew(TRITONSERVER_InferenceRequest **request,
+                                                  TRITONSERVER_Server *server, const char *model,
+                                                  const int64_t version)
 {
   (void)server, (void)model, (void)version;
   *request = REQUEST;

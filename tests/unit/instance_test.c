@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An instance of a Python model (instance/instance.c): what its worker's events lead to, when it
 // can be waited for, and how the first one completes the configuration. The worker, the calls and
 // the server are the test's own.
@@ -30,7 +31,7 @@ static struct {
 } seen;
 
 static char worker_made, link_made, calls_made; // their addresses are the objects
-static char model_of_server, requests[2];
+static char model_of_server, requests[3];
 
 // ---- the worker
 
@@ -296,17 +297,20 @@ static void its_workers_end_fails_what_is_open_once(void **state)
 {
   (void)state;
   python_instance *self = start();
-  open_request *open[2];
-  assert_true(request_table_add(&self->requests, open, 2));
-  for (int i = 0; i < 2; i++) {
+  open_request *open[3];
+  assert_true(request_table_add(&self->requests, open, 3));
+  const uint64_t executed = open[2]->handle;
+  for (int i = 0; i < 3; i++) {
     open[i]->request = (TRITONBACKEND_Request *)&requests[i];
+    open[i]->is_answered = i < 2; // the last one is an execution's, which ends it
     request_table_end(&self->requests, open[i]);
   }
   TRITONSERVER_Error *error = TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "it ended");
   for (int i = 0; i < 2; i++)
     seen.events->gone(self, error);
   TRITONSERVER_ErrorDelete(error);
-  assert_true(seen.failures == 2 && seen.releases == 2 && self->requests.open_count == 0);
+  assert_true(seen.failures == 2 && seen.releases == 2 && self->requests.open_count == 1);
+  request_table_close(&self->requests, request_table_begin(&self->requests, executed));
   assert_string_equal(seen.failure, "Failed to process the request(s) for model instance "
                                     "'played_0', message: it ended");
   python_instance_stop(self);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads for jobs: each kind has its own number of them, whatever the others do.
 #include "base/machine.h"
 #include "frontend/common/net/jobs.h"
@@ -88,18 +89,25 @@ static int end(void **state)
 static void a_kind_has_its_threads_while_others_take_all_of_theirs(void **state)
 {
   fixture *f = *state;
+  enum {
+    BEFORE_COMPUTES = JOBS_MAX_BLOCKING + JOBS_MAX_PROBES + JOBS_MAX_DRIVER_CALLS
+  };
   gated blocks[JOBS_MAX_BLOCKING + 3], probes[JOBS_MAX_PROBES], computes[1];
+  gated calls[JOBS_MAX_DRIVER_CALLS + 3];
+  for (int i = 0; i < JOBS_MAX_DRIVER_CALLS + 3; i++)
+    submit(f, &calls[i], JOB_DRIVER, 0);
+  await(f, &f->running, JOBS_MAX_DRIVER_CALLS);
   for (int i = 0; i < JOBS_MAX_BLOCKING + 3; i++)
     submit(f, &blocks[i], JOB_BLOCKS, 0);
-  await(f, &f->running, JOBS_MAX_BLOCKING);
+  await(f, &f->running, JOBS_MAX_DRIVER_CALLS + JOBS_MAX_BLOCKING);
   for (int i = 0; i < JOBS_MAX_PROBES; i++)
     submit(f, &probes[i], JOB_PROBES, 1);
-  await(f, &f->running, JOBS_MAX_BLOCKING + JOBS_MAX_PROBES);
+  await(f, &f->running, BEFORE_COMPUTES);
   submit(f, &computes[0], JOB_COMPUTES, 2);
-  await(f, &f->running, JOBS_MAX_BLOCKING + JOBS_MAX_PROBES + 1);
-  assert_int_equal(f->running, JOBS_MAX_BLOCKING + JOBS_MAX_PROBES + 1); // the 3 wait
+  await(f, &f->running, BEFORE_COMPUTES + 1);
+  assert_int_equal(f->running, BEFORE_COMPUTES + 1); // the other 3 and 3 wait
   open_gate(f);
-  await(f, &f->done, JOBS_MAX_BLOCKING + 3 + JOBS_MAX_PROBES + 1);
+  await(f, &f->done, BEFORE_COMPUTES + 1 + 3 + 3);
 }
 
 static void what_finishes_a_request_goes_first(void **state)
@@ -161,7 +169,7 @@ static void a_job_needs_no_thread_while_the_last_ones_are_starting(void **state)
   CPU_SET((size_t)sched_getcpu(), &single);
   assert_int_equal(pthread_getaffinity_np(pthread_self(), sizeof(before), &before), 0);
   assert_int_equal(pthread_setaffinity_np(pthread_self(), sizeof(single), &single), 0);
-  for (int i = 0; i < JOBS_MAX_BLOCKING + JOBS_MAX_PROBES + MAX_JOBS; i++)
+  for (int i = 0; i < JOBS_MAX_BLOCKING + JOBS_MAX_PROBES + JOBS_MAX_DRIVER_CALLS + MAX_JOBS; i++)
     jobs_run_parts(f->jobs, MAX_JOBS, count_part, counts);
   submit(f, &one, JOB_BLOCKS, 0);
   assert_int_equal(pthread_setaffinity_np(pthread_self(), sizeof(before), &before), 0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A JSON inference request as it is read by a test, and requests to be read.
 #ifndef NEREID_TESTS_JSON_REQUEST_H
 #define NEREID_TESTS_JSON_REQUEST_H

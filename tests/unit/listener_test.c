@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of a listener, whatever it speaks: its socket, its requests, its end.
 #include "frontend/common/net/listener.h"
 

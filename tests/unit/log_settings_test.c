@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log's settings as both protocols change them, and the access log's lines.
 #include "frontend/common/observe/access_log.h"
 #include "frontend/common/observe/log_settings.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log's lines, whatever is in them and wherever they go.
 #include "base/log.h"
 

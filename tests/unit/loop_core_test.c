@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loop's waking and its end.
 #include "frontend/common/net/loop_core.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Custom metrics of a worker (calls/metric_call.c): which number finds which object, what is
 // deleted with what, and what is refused. The server's metrics are the test's own.
 #include <setjmp.h>

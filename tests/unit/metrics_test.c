@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples as Prometheus must read them, and quantiles of known distributions with a clock of ours.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Model control that a model asks for (calls/model_control.c): what the server is asked, and what
 // is replied, by threads of its own. The server is the test's own.
 #include <setjmp.h>

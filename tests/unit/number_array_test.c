@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Long arrays of numbers: what they become, and what is said of a bad one, does not depend on the
 // parts that they are read and printed in.
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers as text against the C library, which is slow and right.
 #include "base/number.h"
 

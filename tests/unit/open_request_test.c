@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How open requests are answered by what a worker says of them (instance/open_request.c): once or
 // several times, through the request or its factory. The server, the worker and the codec's filling
 // are the test's own; the table of requests is the real one.
@@ -159,9 +160,10 @@ bool TRITONSERVER_LogIsEnabled(TRITONSERVER_LogLevel level)
 
 TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
                                   const output_signature *signature, const channel *channel,
-                                  wire_reader *reader, const wire_response *head)
+                                  device_share *devices, wire_reader *reader,
+                                  const wire_response *head)
 {
-  (void)response, (void)signature, (void)channel;
+  (void)response, (void)signature, (void)channel, (void)devices;
   if (reader->bad || head->kind == RESPONSE_ERROR)
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL,
                                  reader->bad ? "cannot be read" : "the model's");
@@ -182,6 +184,17 @@ const char *worker_name(const worker *self)
 NEREID_LogSubject worker_log_subject(const worker *self)
 {
   return (NEREID_LogSubject){.instance = worker_name(self)};
+}
+
+bool worker_link_release(worker_link *self, uint64_t block)
+{
+  return channel_release(self->channel, block);
+}
+
+device_share *worker_link_devices(worker_link *self)
+{
+  (void)self;
+  return NULL;
 }
 
 void worker_link_reply(worker_link *self, const channel_message *reply)

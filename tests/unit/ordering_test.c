@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // preserve_ordering: whatever order instances finish in, responses leave in request order.
 #include <setjmp.h>
 #include <stdarg.h>

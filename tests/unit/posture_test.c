@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may do what: the route table against the checked-in page of what each route answers
 // (tests/e2e/posture.txt, walked by tests/e2e/test_posture.py), and who counts as local.
 #include "frontend/common/net/peer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker process from outside: what it prints, how it starts and ends, and where it runs. A shell
 // stands for the launcher.
 #include "base/cleanup.h"
@@ -18,6 +19,8 @@
 #include <sys/timerfd.h>
 
 #include <cmocka.h>
+
+#define PROCESS_TEST_KILL 64
 
 static void expect_error(TRITONSERVER_Error *error, const char *text)
 {
@@ -135,7 +138,10 @@ static TRITONSERVER_Error *start_program(worker_process **process, const char *p
 {
   char *const arguments[] = {(char *)program, (char[]){"-c"}, (char *)script, NULL};
   char *const environment[] = {(char[]){"NAME=value"}, NULL};
-  const worker_command command = {.arguments = arguments,
+  const worker_command command = {.what = "a worker",
+                                  .thread = "process",
+                                  .kill_signal = PROCESS_TEST_KILL,
+                                  .arguments = arguments,
                                   .environment = environment,
                                   .socket = connection[1],
                                   .connection = connection[0],
@@ -257,7 +263,7 @@ static void a_program_that_cannot_be_started_is_named_with_the_reason(void **sta
   (void)state;
   worker_process *process = NULL;
   expect_error(start_program(&process, "/absent/launcher", ""),
-               "cannot start a Python worker by '/absent/launcher': No such file or directory (it "
+               "cannot start a worker by '/absent/launcher': No such file or directory (it "
                "belongs beside the backend's library)");
   assert_null(process);
   assert_null(cause); // who starts it has the error

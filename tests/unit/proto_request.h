@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of inference requests in protobuf's wire format share.
 #ifndef NEREID_TESTS_PROTO_REQUEST_H
 #define NEREID_TESTS_PROTO_REQUEST_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Environments of Python: what of an archive is unpacked and what is refused, who shares a
 // directory, and which interpreter a model gets.
 #include "base/dir.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python backend's settings, where it finds its model, and what it waits for at its end
 // (model/python_backend.c). The server, the sandbox and environments are the test's own.
 #include <setjmp.h>
@@ -160,6 +161,19 @@ static void settings_are_read_and_have_defaults(void **state)
   assert_string_equal(self->interpreter, "pypy");
   assert_int_equal(server.bytes, 99);
   python_backend_free(self);
+  assert_refused("{\"default-instance-kind\": \"gpu\"}",
+                 "setting default-instance-kind: 'gpu' is neither KIND_GPU nor KIND_CPU");
+  static const struct {
+    const char *settings;
+    bool prefers_gpu;
+  } kinds[] = {{"{}", true},
+               {"{\"default-instance-kind\": \"KIND_GPU\"}", true},
+               {"{\"default-instance-kind\": \"KIND_CPU\"}", false}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    self = make(kinds[i].settings);
+    assert_int_equal(self->prefers_gpu, kinds[i].prefers_gpu);
+    python_backend_free(self);
+  }
 }
 
 static void numbers_out_of_range_are_refused_in_tritons_words(void **state)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes between host and worker: tensors, responses and requests are written as they are read,
 // and what a worker cannot have meant is refused. The request and the response are the test's own.
 #include "channel.h"
@@ -351,9 +352,9 @@ static void a_request_is_written_with_its_inputs(void **state)
   channel_message work = {.kind = WORK_EXECUTE};
   uint32_t culprit;
   wire_tensor input;
-  assert_null(request_facts_read(NULL, "policy", &facts));
+  assert_null(request_facts_read(NULL, "policy", false, &facts));
   facts.handle = 9;
-  assert_null(request_wire_write(both->host, &facts, 1, &work, &culprit));
+  assert_null(request_wire_write(both->host, NULL, &facts, 1, &work, &culprit));
   const uint8_t *control = channel_other(both->worker, work.offset, work.size);
   wire_reader reader = {.at = control, .end = control + work.size};
   assert_int_equal(wire_get_u32(&reader), 1);
@@ -386,16 +387,16 @@ static void a_request_that_cannot_be_written_says_why(void **state)
   channel_message work = {.kind = WORK_EXECUTE};
   uint32_t culprit;
   second_parameter = TRITONSERVER_PARAMETER_BYTES;
-  expect_error(request_facts_read(NULL, "policy", &facts),
+  expect_error(request_facts_read(NULL, "policy", false, &facts),
                "Unsupported parameter type for parameter 'text'.");
   second_parameter = TRITONSERVER_PARAMETER_STRING;
-  assert_null(request_facts_read(NULL, "policy", &facts));
+  assert_null(request_facts_read(NULL, "policy", false, &facts));
   facts.inputs[0].datatype = TRITONSERVER_TYPE_BYTES; // its data is no such elements
-  expect_error(request_wire_write(both->host, &facts, 1, &work, &culprit),
+  expect_error(request_wire_write(both->host, NULL, &facts, 1, &work, &culprit),
                "input 'IN' is not the BYTES elements of its shape");
   assert_int_equal(culprit, 0);
   facts.inputs[0].byte_size = UINT64_MAX;
-  TRITONSERVER_Error *error = request_wire_write(both->host, &facts, 1, &work, &culprit);
+  TRITONSERVER_Error *error = request_wire_write(both->host, NULL, &facts, 1, &work, &culprit);
   assert_int_equal(TRITONSERVER_ErrorCode(error), TRITONSERVER_ERROR_UNAVAILABLE);
   assert_int_equal(culprit, 1); // none of them
   TRITONSERVER_ErrorDelete(error);
@@ -405,11 +406,59 @@ static void a_request_that_cannot_be_written_says_why(void **state)
   request_facts_fini(&facts);
 }
 
+static struct {
+  unsigned lends, lent, given_back; // `lends`: how many succeed
+} on_devices;
+
+bool __wrap_device_share_lend(device_share *self, uint64_t block, const device_range *range)
+{
+  (void)self, (void)block, (void)range;
+  if (on_devices.lent == on_devices.lends)
+    return false;
+  on_devices.lent++;
+  return true;
+}
+
+void __wrap_device_share_release(device_share *self, uint64_t block)
+{
+  (void)self, (void)block;
+  on_devices.given_back += on_devices.lent;
+}
+
+void __wrap_device_share_give_back(device_share *self, const device_range *range)
+{
+  (void)self, (void)range;
+  on_devices.given_back++;
+}
+
+// Both inputs have been placed.
+static void what_cannot_all_be_lent_is_given_back_once(void **state)
+{
+  const sides *both = *state;
+  request_facts facts;
+  channel_message work = {.kind = WORK_EXECUTE};
+  uint32_t culprit;
+  size_t used, kept;
+  assert_null(request_facts_read(NULL, "policy", false, &facts));
+  for (unsigned lends = 0; lends < 2; lends++) {
+    on_devices = (typeof(on_devices)){.lends = lends};
+    free(facts.places);
+    facts.places = calloc(2, sizeof *facts.places);
+    facts.places[0] = facts.places[1] = (device_range){.memory = &facts, .device = -1};
+    expect_error(request_wire_write(both->host, (device_share *)&facts, &facts, 1, &work, &culprit),
+                 "no memory for a request's inputs");
+    assert_int_equal(on_devices.given_back, 2);
+    channel_memory(both->host, &used, &kept);
+    assert_int_equal(used, 0);
+  }
+  request_facts_fini(&facts);
+}
+
 // ---- responses
 
 // Fills the response with what the worker sends: parameters and the output `name` of DATA.
 static TRITONSERVER_Error *fill(const sides *both, const char *parameters, const char *name,
-                                TRITONSERVER_DataType datatype, uint64_t size)
+                                uint32_t datatype, uint64_t size)
 {
   static backend_tensor_config outputs[] = {{.name = "OUT"}};
   static const output_signature signature = {"m", outputs, 1};
@@ -423,7 +472,7 @@ static TRITONSERVER_Error *fill(const sides *both, const char *parameters, const
   wire_tensor_write(&writer, name, datatype, DIMS, 2, both->block, size);
   wire_reader reader = {.at = control, .end = control + writer.size}, skipped = reader;
   wire_response_read(&reader, &head);
-  TRITONSERVER_Error *error = response_fill(NULL, &signature, both->host, &reader, &head);
+  TRITONSERVER_Error *error = response_fill(NULL, &signature, both->host, NULL, &reader, &head);
   assert_ptr_equal(reader.at, reader.end); // past it, whatever is wrong
   wire_response_read(&skipped, &head);
   response_skip(both->host, &skipped, &head);
@@ -443,6 +492,11 @@ static void a_response_is_filled_with_what_fits(void **state)
                "output 'OUT' of model 'm' has 23 bytes, which is not what its shape needs");
   expect_error(fill(both, "", "OUT", TRITONSERVER_TYPE_BYTES, sizeof DATA),
                "output 'OUT' of model 'm' is not the BYTES elements of its shape");
+  expect_error(fill(both, "", "OUT", wire_on_device(TRITONSERVER_TYPE_FP32, 3), sizeof DATA),
+               "output 'OUT' of model 'm' is not in the memory of GPU 3 that its worker shares");
+  expect_error(fill(both, "", "OUT", wire_on_device(TRITONSERVER_TYPE_FP32, 0xfffffe), sizeof DATA),
+               "output 'OUT' of model 'm' is not in the memory of GPU 16777214 that its worker "
+               "shares");
   expect_error(fill(both, "[]", "OUT", TRITONSERVER_TYPE_FP32, sizeof DATA),
                "the parameters of a response are no JSON object");
   expect_error(fill(both, "{\"n\":null}", "OUT", TRITONSERVER_TYPE_FP32, sizeof DATA),
@@ -462,13 +516,13 @@ static void an_error_is_the_response(void **state)
   wire_reader reader = {.at = control, .end = control + writer.size};
   wire_response_read(&reader, &head);
   assert_int_equal(head.code, TRITONSERVER_ERROR_NOT_FOUND);
-  expect_error(response_fill(NULL, NULL, both->host, &reader, &head), "not here");
-  control[0] = RESPONSE_ERROR + 1;
+  expect_error(response_fill(NULL, NULL, both->host, NULL, &reader, &head), "not here");
+  control[0] = RESPONSE_FAILED + 1;
   reader = (wire_reader){.at = control, .end = control + writer.size};
   wire_response_read(&reader, &head);
   assert_true(reader.bad);
   const output_signature signature = {.model = "m"};
-  expect_error(response_fill(NULL, &signature, both->host, &reader, &head),
+  expect_error(response_fill(NULL, &signature, both->host, NULL, &reader, &head),
                "the Python worker of model 'm' gave a response that cannot be read");
 }
 
@@ -482,6 +536,7 @@ int main(void)
       TEST(parameters_become_json),
       TEST(a_request_is_written_with_its_inputs),
       TEST(a_request_that_cannot_be_written_says_why),
+      TEST(what_cannot_all_be_lent_is_given_back_once),
       TEST(a_response_is_filled_with_what_fits),
       TEST(an_error_is_the_response),
   };

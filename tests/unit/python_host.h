@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests of what the Python host does at a worker's word: a real channel, of which the test is
 // the worker's side, and an instance whose worker has no process.
 #ifndef NEREID_TESTS_UNIT_PYTHON_HOST_H
@@ -37,7 +38,7 @@ static int host_begin(void **state)
   host.instance.worker = worker_new(&settings, "played_0", &events, NULL);
   list_init(&host.instance.ahead.executions);
   request_table_init(&host.instance.requests);
-  assert_null(worker_link_new(1 << 20, &host.link));
+  assert_null(worker_link_new(1 << 20, -1, &host.link));
   const int descriptor = channel_descriptor(host.link->channel);
   assert_int_equal(channel_attach(descriptor, &host.worker), 0);
   assert_null(CALLS.begin(&host.instance, host.link, &host.calls));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Python model's files and configuration (model/model.c). The server, the interpreter and what
 // workers are started with are the test's own; files are real.
 #include <setjmp.h>
@@ -256,10 +257,17 @@ static void an_unknown_word_for_cpu_inputs_is_refused(void **state)
   server.config =
       "{\"parameters\": {\"FORCE_CPU_ONLY_INPUT_TENSORS\": {\"string_value\": \"maybe\"}}}";
   assert_refused(TRITONSERVER_ERROR_UNSUPPORTED,
-                 "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: 'maybe'");
+                 "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: maybe'");
   server.config =
       "{\"parameters\": {\"FORCE_CPU_ONLY_INPUT_TENSORS\": {\"string_value\": \"no\"}}}";
-  python_model_free(load());
+  python_model *model = load();
+  assert_true(model->takes_devices);
+  python_model_free(model);
+  server.config =
+      "{\"parameters\": {\"FORCE_CPU_ONLY_INPUT_TENSORS\": {\"string_value\": \"yes\"}}}";
+  model = load();
+  assert_false(model->takes_devices);
+  python_model_free(model);
 }
 
 static void what_was_found_is_given_up_when_there_is_no_python(void **state)
@@ -295,6 +303,9 @@ static void processors_are_shared_by_the_instances(void **state)
   const int64_t alone = server.threads;
   assert_true(alone >= 1);
   server.config = "{\"instance_group\": [{\"count\": 1}, {}, {\"count\": 2}]}";
+  python_model_free(load());
+  assert_int_equal(server.threads, alone / 4);
+  server.config = "{\"instance_group\": [{\"count\": 2, \"gpus\": [0, 1]}]}"; // one on each of both
   python_model_free(load());
   assert_int_equal(server.threads, alone / 4);
 }

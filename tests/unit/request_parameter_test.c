@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named parameters of requests: each kind of value under each name.
 #include "frontend/common/json/request_parameter.h"
 

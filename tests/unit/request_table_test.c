@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of open requests: handles that a worker makes up, generations, and threads that want
 // the same request.
 #include <setjmp.h>

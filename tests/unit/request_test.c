@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests against a model's signature: what is accepted, what is refused and in which words.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,6 +96,65 @@ static void expect_refusal(request *r, const char *message)
   "max_batch_size: 4 input { name: 'A' data_type: TYPE_FP32 dims: [-1, 2] } "                      \
   "input { name: 'B' data_type: TYPE_INT8 dims: 3 optional: true } output { name: 'Y' data_type: " \
   "TYPE_FP32 dims: 2 }"
+
+// The key of a request with X of the shape [length], the shape tensor S, and Z where it has a
+// length.
+static slice key_of(request *r, int64_t length, const int32_t *content, int64_t optional_length)
+{
+  request_remove_inputs(r);
+  add_input(r, "X", TRITONSERVER_TYPE_INT8, (int64_t[]){1, length}, 2, zeros, (size_t)length);
+  add_input(r, "S", TRITONSERVER_TYPE_INT32, (int64_t[]){1}, 1, content, sizeof(*content));
+  if (optional_length > 0)
+    add_input(r, "Z", TRITONSERVER_TYPE_INT8, (int64_t[]){1, optional_length}, 2, zeros,
+              (size_t)optional_length);
+  assert_null(request_prepare(r));
+  return r->item.batch_key;
+}
+
+static void ragged_inputs_are_not_compared_and_others_beside_them_are(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("max_batch_size: 4 "
+                            "input { name: 'X' data_type: TYPE_INT8 dims: -1 allow_ragged_batch: "
+                            "true } input { name: 'S' data_type: TYPE_INT32 dims: 1 "
+                            "is_shape_tensor: true } input { name: 'Z' data_type: TYPE_INT8 dims: "
+                            "-1 optional: true allow_ragged_batch: true }");
+  request *first = make_request(f), *other = make_request(f);
+  const int32_t five = 5, six = 6;
+  slice key = key_of(first, 3, &five, 0);
+  assert_true(slice_equal(key, key_of(other, 7, &five, 0)));
+  assert_false(slice_equal(key, key_of(other, 3, &six, 0)));  // content of a shape tensor
+  assert_false(slice_equal(key, key_of(other, 3, &five, 2))); // an optional input
+  key = key_of(first, 3, &five, 1);
+  assert_true(slice_equal(key, key_of(other, 3, &five, 2)));
+  request_free(first);
+  request_free(other);
+  free_fixture(f);
+}
+
+// Its memory cannot be read on the host: such a request shares a batch with no other.
+static void a_shape_tensor_on_a_gpu_is_not_compared_by_its_content(void **state)
+{
+  (void)state;
+  fixture *f =
+      make_fixture("max_batch_size: 4 input { name: 'X' data_type: TYPE_INT8 dims: 2 } "
+                   "input { name: 'S' data_type: TYPE_INT32 dims: 1 is_shape_tensor: true }");
+  request *requests[2];
+  for (int i = 0; i < 2; i++) {
+    request *r = requests[i] = make_request(f);
+    add_input(r, "X", TRITONSERVER_TYPE_INT8, (int64_t[]){1, 2}, 2, zeros, 2);
+    assert_null(request_add_input(r, "S", TRITONSERVER_TYPE_INT32, (int64_t[]){1}, 1, false));
+    assert_null(request_append_input_data(
+        r, "S",
+        (input_segment){.base = (void *)4096, .size = 4, .memory_type = TRITONSERVER_MEMORY_GPU}));
+    assert_null(request_prepare(r));
+    assert_int_equal(r->batch_size, 1);
+  }
+  assert_false(slice_equal(requests[0]->item.batch_key, requests[1]->item.batch_key));
+  for (int i = 0; i < 2; i++)
+    request_free(requests[i]);
+  free_fixture(f);
+}
 
 static void a_good_request_gets_its_batch_size_shapes_and_key(void **state)
 {
@@ -419,6 +479,38 @@ static void outputs_of_another_type_or_shape_are_taken_and_counted(void **state)
   free_fixture(f);
 }
 
+// The first is what the identity backend answers. A block of its own would cost each request more
+// than the rest of its answer.
+static void a_small_answer_fits_into_the_memory_that_it_has(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("max_batch_size: 8 input { name: 'A' data_type: TYPE_INT8 dims: 1 } "
+                            "output { name: 'Y' data_type: TYPE_FP32 dims: [2, -1] } "
+                            "output { name: 'Z' data_type: TYPE_FP32 dims: 1 }");
+  const int64_t dims[] = {3, 2, 7};
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1, 1}, 2, zeros, 1);
+  assert_null(request_prepare(r));
+  response *answer;
+  assert_null(response_new(r->factory, &answer));
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP32, dims, 3, NULL);
+  assert_null(
+      response_set_parameter(answer, "param0", parameter_of_string("an example string parameter")));
+  for (int64_t i = 0; i < 3; i++)
+    assert_null(response_set_parameter(
+        answer, ((const char *[]){"param1", "param2", "param3"})[i],
+        (parameter){.type = TRITONSERVER_PARAMETER_INT, .value.integer = i}));
+  assert_null(answer->memory.blocks);
+  response_free(answer);
+  assert_null(response_new(r->factory, &answer));
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP32, dims, 3, NULL);
+  add_output(answer, "Z", TRITONSERVER_TYPE_FP32, (int64_t[]){3, 1}, 2, NULL);
+  assert_null(answer->memory.blocks);
+  response_free(answer);
+  request_free(r);
+  free_fixture(f);
+}
+
 static void strict_outputs_refuse_what_is_not_as_configured(void **state)
 {
   (void)state;
@@ -646,12 +738,15 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_good_request_gets_its_batch_size_shapes_and_key),
+      cmocka_unit_test(ragged_inputs_are_not_compared_and_others_beside_them_are),
+      cmocka_unit_test(a_shape_tensor_on_a_gpu_is_not_compared_by_its_content),
       cmocka_unit_test(each_mistake_is_named_in_tritons_words),
       cmocka_unit_test(inputs_and_outputs_are_named_once_and_exist),
       cmocka_unit_test(lying_string_lengths_are_refused),
       cmocka_unit_test(a_raw_input_takes_type_and_shape_from_the_model),
       cmocka_unit_test(a_reshape_shows_the_backend_another_shape),
       cmocka_unit_test(outputs_of_another_type_or_shape_are_taken_and_counted),
+      cmocka_unit_test(a_small_answer_fits_into_the_memory_that_it_has),
       cmocka_unit_test(strict_outputs_refuse_what_is_not_as_configured),
       cmocka_unit_test(a_second_final_response_is_dropped),
       cmocka_unit_test(a_policys_data_stands_beside_the_usual_data),

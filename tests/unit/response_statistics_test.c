@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters of responses by their place in an answer.
 #include "base/error.h"
 #include "request/response_statistics.h"

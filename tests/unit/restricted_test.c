@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys of restricted categories: the flag's form, whose value comes from where, who is let in.
 #include "frontend/common/policy/access_policy.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Does the time that a key's comparison takes tell where the first wrong byte is? Measures keys
 // that are wrong at their first and at their last byte, in random turns, and compares the two by
 // Welch's t (dudect's method). Status 1 when |t| reaches 4.5. Run by scripts/timing; needs a quiet

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker is kept from: the settings, and the command line that says so.
 #include "process/sandbox.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scheduler and the timekeeper with their insides: what no thread may wait for, tests do step
 // by step, by an injected clock.
 #ifndef NEREID_TESTS_SCHEDULE_INSIDE_H

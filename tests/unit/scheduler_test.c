@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scheduler around the policy: refusals, deadlines, stopping, wake-ups, and real threads that
 // produce, execute, cancel and expire at once.
 #include <setjmp.h>
@@ -226,9 +227,9 @@ static void stopping_serves_what_is_queued_without_delay_and_refuses_the_rest(vo
   assert_false(scheduler_enqueue(s, &second, &reason));
   assert_int_equal(reason, REFUSAL_STOPPED);
   batch_close_reason closed;
-  assert_int_equal(scheduler_take(s, NULL, taken, 16, &closed), 1);
+  assert_int_equal(scheduler_take(s, NULL, NULL, taken, 16, &closed), 1);
   assert_ptr_equal(taken[0], &first);
-  assert_int_equal(scheduler_take(s, NULL, taken, 16, &closed), 0);
+  assert_int_equal(scheduler_take(s, NULL, NULL, taken, 16, &closed), 0);
   scheduler_free(s);
 }
 
@@ -249,7 +250,7 @@ static void abandoning_gives_every_queued_request_back(void **state)
   assert_int_equal(refused_why[2], REFUSAL_STOPPED);
   queue_item *taken[16];
   batch_close_reason reason;
-  assert_int_equal(scheduler_take(s, NULL, taken, 16, &reason), 0);
+  assert_int_equal(scheduler_take(s, NULL, NULL, taken, 16, &reason), 0);
   scheduler_free(s);
 }
 
@@ -355,7 +356,7 @@ static void *execute(void *argument)
   stage *t = argument;
   queue_item *items[16];
   batch_close_reason reason;
-  for (size_t count; (count = scheduler_take(t->scheduler, NULL, items, 16, &reason)) > 0;) {
+  for (size_t count; (count = scheduler_take(t->scheduler, NULL, NULL, items, 16, &reason)) > 0;) {
     uint64_t rows = 0;
     for (size_t i = 0; i < count; i++) {
       work_item *w = (work_item *)items[i];
@@ -449,7 +450,7 @@ static void *serve_until_stopped(void *argument)
   stage *t = argument;
   queue_item *items[16];
   batch_close_reason reason;
-  for (size_t count; (count = scheduler_take(t->scheduler, NULL, items, 16, &reason)) > 0;) {
+  for (size_t count; (count = scheduler_take(t->scheduler, NULL, NULL, items, 16, &reason)) > 0;) {
     for (size_t i = 0; i < count; i++) {
       uint64_t age_ns = clock_monotonic_ns() - items[i]->enqueued_ns;
       if (age_ns < t->delay_ns && reason == BATCH_CLOSED_DELAY)
@@ -535,159 +536,6 @@ static void a_batch_that_becomes_complete_ends_the_wait(void **state)
   for (int i = 0; i < 2; i++)
     pthread_join(threads[i], NULL);
   scheduler_free(t.scheduler);
-}
-
-// A worker that may be claimed, and what it was given to do itself.
-typedef struct claimable_worker {
-  scheduler *scheduler;
-  _Atomic size_t taken;
-  _Atomic size_t handed_off;
-  pthread_t thread;
-} claimable_worker;
-
-static void *take_until_stopped(void *pointer)
-{
-  claimable_worker *w = pointer;
-  queue_item *items[16];
-  batch_close_reason reason;
-  for (size_t count; (count = scheduler_take(w->scheduler, w, items, 16, &reason)) > 0;)
-    if (count == SCHEDULER_HANDED_OFF)
-      atomic_fetch_add(&w->handed_off, 1);
-    else
-      atomic_fetch_add(&w->taken, count);
-  return NULL;
-}
-
-// A scheduler with one worker that may be claimed.
-static scheduler *start_claimable(const scheduler_config *config, claimable_worker *worker)
-{
-  *worker = (claimable_worker){0};
-  assert_null(scheduler_new(config, clock_system(), NULL, note_refusal, NULL, &worker->scheduler));
-  assert_null(thread_start(&worker->thread, "claimable", take_until_stopped, worker));
-  return worker->scheduler;
-}
-
-static void *claim_when_idle(scheduler *s, queue_item *item, claimed_worker **claimed)
-{
-  void *owner;
-  while ((owner = scheduler_claim(s, item, claimed)) == NULL)
-    sched_yield(); // the worker is on its way to sleep
-  return owner;
-}
-
-static void an_idle_worker_is_claimed_and_what_came_meanwhile_is_its_own(void **state)
-{
-  (void)state;
-  scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
-  claimable_worker worker;
-  scheduler *s = start_claimable(&config, &worker);
-  for (int i = 0; i < 200; i++) {
-    queue_item first = {.batch_size = 1}, second = {.batch_size = 1}, third = {.batch_size = 1};
-    claimed_worker *claimed, *none;
-    assert_ptr_equal(claim_when_idle(s, &first, &claimed), &worker);
-    assert_int_equal(first.state, ITEM_OUTSIDE);
-    assert_null(scheduler_claim(s, &second, &none)); // nobody else is idle
-    enqueue(s, &third);
-    assert_int_equal(worker.taken, i);
-    assert_null(scheduler_claim(s, &second, &none)); // and something waits
-    scheduler_release(s, claimed);
-    while (atomic_load(&worker.taken) == (size_t)i)
-      sched_yield();
-  }
-  assert_int_equal(scheduler_pending(s), 0);
-  queue_item last = {.batch_size = 1};
-  claimed_worker *claimed, *none;
-  assert_ptr_equal(claim_when_idle(s, &last, &claimed), &worker);
-  scheduler_stop(s); // the claimed worker hears of it when it is back
-  queue_item late = {.batch_size = 1};
-  assert_null(scheduler_claim(s, &late, &none));
-  scheduler_release(s, claimed);
-  pthread_join(worker.thread, NULL);
-  assert_int_equal(worker.taken, 200);
-  scheduler_free(s);
-}
-
-static void who_hands_off_wakes_the_worker_that_it_claimed(void **state)
-{
-  (void)state;
-  scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
-  claimable_worker worker;
-  scheduler *s = start_claimable(&config, &worker);
-  for (int i = 0; i < 200; i++) {
-    queue_item first = {.batch_size = 1}, second = {.batch_size = 1};
-    claimed_worker *claimed;
-    assert_ptr_equal(claim_when_idle(s, &first, &claimed), &worker);
-    enqueue(s, &second); // nobody else can take it
-    scheduler_hand_off(s, claimed);
-    while (atomic_load(&worker.taken) == (size_t)i)
-      sched_yield();
-    assert_int_equal(atomic_load(&worker.handed_off), i + 1);
-  }
-  queue_item last = {.batch_size = 1};
-  claimed_worker *claimed;
-  claim_when_idle(s, &last, &claimed);
-  scheduler_stop(s);
-  scheduler_hand_off(s, claimed);
-  pthread_join(worker.thread, NULL);
-  assert_int_equal(atomic_load(&worker.handed_off), 201);
-  scheduler_free(s);
-}
-
-static void a_busy_worker_takes_ahead_what_no_other_would_come_to_sooner(void **state)
-{
-  (void)state;
-  scheduler_config config = {.max_batch_size = 4};
-  scheduler *s;
-  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
-  queue_item items[5] = {{.may_go_ahead = true}, {.may_go_ahead = true}, {.may_go_ahead = true}};
-  assert_null(scheduler_take_ahead(s, 0));
-  enqueue(s, &items[0]);
-  enqueue(s, &items[1]);
-  enqueue(s, &items[2]);
-  assert_null(scheduler_take_ahead(s, 3)); // one for each of three others
-  assert_ptr_equal(scheduler_take_ahead(s, 2), &items[0]);
-  assert_int_equal(items[0].state, ITEM_OUTSIDE);
-  assert_null(scheduler_take_ahead(s, 2));
-  assert_ptr_equal(scheduler_take_ahead(s, 0), &items[1]);
-  assert_int_equal(scheduler_pending(s), 1);
-  assert_ptr_equal(scheduler_take_ahead(s, 0), &items[2]);
-  enqueue(s, &items[3]); // may not
-  items[4].may_go_ahead = true;
-  enqueue(s, &items[4]);
-  assert_null(scheduler_take_ahead(s, 0)); // nor may one pass it
-  assert_true(scheduler_cancel(s, &items[3]));
-  scheduler_stop(s);
-  assert_ptr_equal(scheduler_take_ahead(s, 0), &items[4]); // what is queued is still served
-  scheduler_free(s);
-}
-
-static void nothing_is_taken_ahead_where_batches_are_made(void **state)
-{
-  (void)state;
-  scheduler_config config = {.dynamic_batching = true, .max_batch_size = 1};
-  scheduler *s;
-  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
-  queue_item item = {.may_go_ahead = true};
-  enqueue(s, &item);
-  assert_null(scheduler_take_ahead(s, 0));
-  assert_true(scheduler_cancel(s, &item));
-  scheduler_free(s);
-}
-
-static void nobody_is_claimed_where_the_policy_waits_for_more(void **state)
-{
-  (void)state;
-  scheduler_config config = {
-      .dynamic_batching = true, .max_batch_size = 4, .max_queue_delay_us = 1};
-  claimable_worker worker;
-  scheduler *s = start_claimable(&config, &worker);
-  queue_item item = {.batch_size = 1};
-  claimed_worker *claimed;
-  for (int i = 0; i < 1000; i++)
-    assert_null(scheduler_claim(s, &item, &claimed));
-  scheduler_stop(s);
-  pthread_join(worker.thread, NULL);
-  scheduler_free(s);
 }
 
 // ---- waiting for clients that come back ----
@@ -781,11 +629,6 @@ int main(void)
       cmocka_unit_test(stopping_among_producers_brings_every_request_back_exactly_once),
       cmocka_unit_test(one_request_at_a_time_is_always_noticed),
       cmocka_unit_test(a_batch_that_becomes_complete_ends_the_wait),
-      cmocka_unit_test(an_idle_worker_is_claimed_and_what_came_meanwhile_is_its_own),
-      cmocka_unit_test(who_hands_off_wakes_the_worker_that_it_claimed),
-      cmocka_unit_test(a_busy_worker_takes_ahead_what_no_other_would_come_to_sooner),
-      cmocka_unit_test(nothing_is_taken_ahead_where_batches_are_made),
-      cmocka_unit_test(nobody_is_claimed_where_the_policy_waits_for_more),
       cmocka_unit_test(who_awaits_returning_rows_wakes_when_they_are_all_there),
       cmocka_unit_test(a_wait_for_rows_that_do_not_return_ends_in_time),
       cmocka_unit_test(rows_are_not_awaited_where_the_batch_would_not_grow),

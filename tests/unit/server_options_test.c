@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // core/server_options: defaults, the rules of its lists, copies that share nothing.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry of client memory: bounds against arithmetic of 128 bits, keys, life, and memory that
 // its owner takes away.
 #include "frontend/common/tensor/shared_memory.h"
@@ -20,6 +21,9 @@
 #include <cmocka.h>
 
 #define PAGE ((uint64_t)sysconf(_SC_PAGESIZE))
+
+static const slice no_handle = {"................................................................",
+                                64};
 
 typedef struct object {
   char key[64];
@@ -118,7 +122,7 @@ static void spans_are_taken_iff_they_are_inside(void **state)
   object o;
   object_init(&o, "spans", 3 * PAGE);
   const uint64_t offset = PAGE + 24, size = PAGE + 100;
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   assert_ok(shared_memory_register_system(m, "r", o.key, offset, size));
   size_t taken = 0;
   srand(1);
@@ -150,7 +154,7 @@ static void regions_are_taken_iff_they_are_inside_the_object(void **state)
   (void)state;
   object o;
   object_init(&o, "regions", 3 * PAGE + 10);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   size_t taken = 0;
   srand(2);
   for (int i = 0; i < 10000; i++) {
@@ -177,7 +181,7 @@ static void only_plain_names_are_keys(void **state)
 {
   (void)state;
   char longest[258] = "/";
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   memset(longest + 1, 'a', 256);
   const char *const refused[] = {
       "",      "/",    "//",    "///x", "//x",   "x/",        "x/../y", "/../x",  "..",
@@ -203,7 +207,7 @@ static void a_fifo_or_dir_is_no_object(void **state)
 {
   (void)state;
   char path[128];
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   snprintf(path, sizeof(path), "/dev/shm/nereid_unit_%d_fifo", (int)getpid());
   assert_int_equal(mkfifo(path, 0600), 0);
   assert_error(shared_memory_register_system(m, "r", path + strlen("/dev/shm"), 0, 1),
@@ -224,9 +228,9 @@ static void nothing_is_registered_where_clients_may_not(void **state)
   const char *text = "Client shared memory is disabled. Start the server with "
                      "'--allow-client-shm=true' to enable.";
   shared_span span;
-  shared_memory *m = shared_memory_new(false);
+  shared_memory *m = shared_memory_new(false, NULL);
   assert_error(shared_memory_register_system(m, "r", "/x", 0, 1), ERROR_UNSUPPORTED, text);
-  assert_error(shared_memory_register_cuda(m, "r"), ERROR_UNSUPPORTED, text);
+  assert_error(shared_memory_register_cuda(m, "r", no_handle, 0, 1), ERROR_UNSUPPORTED, text);
   assert_error(shared_memory_unregister(m, TRITONSERVER_MEMORY_CPU, NULL), ERROR_UNSUPPORTED, text);
   assert_error(shared_memory_unregister(m, TRITONSERVER_MEMORY_GPU, "r"), ERROR_UNSUPPORTED, text);
   assert_error(shared_memory_take(m, "r", 0, 1, &span), ERROR_NOT_FOUND,
@@ -241,7 +245,7 @@ static void a_region_in_use_goes_with_its_last_user(void **state)
   object o;
   shared_span one, two;
   object_init(&o, "life", PAGE);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   assert_ok(shared_memory_register_system(m, "r", o.key, 0, PAGE));
   assert_error(shared_memory_register_system(m, "r", o.key, 0, PAGE), ERROR_ALREADY_EXISTS,
                "shared memory region 'r' already in manager");
@@ -267,7 +271,7 @@ static void there_is_a_limit_of_regions(void **state)
   char name[SHARED_MEMORY_NAME_MAX_BYTES + 2];
   object o;
   object_init(&o, "many", PAGE);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   for (int i = 0; i < SHARED_MEMORY_MAX_REGIONS; i++) {
     snprintf(name, sizeof(name), "r%d", i);
     assert_ok(shared_memory_register_system(m, name, o.key, 0, 1));
@@ -293,7 +297,7 @@ static void there_is_a_limit_of_bytes(void **state)
   object o;
   object_init(&o, "sparse", PAGE);
   assert_int_equal(ftruncate(o.descriptor, INT64_MAX / PAGE * PAGE), 0);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   const uint64_t most = SHARED_MEMORY_MAX_BYTES;
   const char *text = "failed to register shared memory region 'big': too many bytes are registered";
   assert_error(shared_memory_register_system(m, "big", o.key, 0, most + 1), ERROR_UNAVAILABLE,
@@ -310,16 +314,17 @@ static void there_is_a_limit_of_bytes(void **state)
   object_fini(&o);
 }
 
-static void gpu_memory_is_refused(void **state)
+static void what_is_no_gpu_memory_is_refused(void **state)
 {
   (void)state;
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
   object o;
   object_init(&o, "gpu", PAGE);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   assert_ok(shared_memory_register_system(m, "r", o.key, 0, 1));
-  assert_error(shared_memory_register_cuda(m, "c"), ERROR_INVALID_ARG,
-               "failed to register CUDA shared memory region: 'c', GPUs not supported");
+  // without a GPU or with one: this is a handle of nothing
+  assert_error(shared_memory_register_cuda(m, "c", no_handle, 0, 1), ERROR_INVALID_ARG,
+               "failed to register ");
   assert_error(shared_memory_print(m, TRITONSERVER_MEMORY_GPU, "c", false, &json), ERROR_NOT_FOUND,
                "Unable to find cuda shared memory region: 'c'");
   assert_error(
@@ -352,7 +357,7 @@ static int find_guard(void **state)
   (void)state;
   object o;
   object_init(&o, "guard", PAGE);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   assert_ok(shared_memory_register_system(m, "r", o.key, 0, 1));
   assert_int_equal(sigaction(SIGBUS, NULL, &guard), 0);
   shared_memory_free(m);
@@ -368,7 +373,7 @@ static void what_is_gone_reads_as_zeroes_and_is_told(void **state)
   use_guard();
   object_init(&o, "gone", 4 * PAGE);
   memset(o.memory, 'x', o.size);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   assert_ok(shared_memory_register_system(m, "r", o.key, 10, 4 * PAGE - 10));
   assert_ok(shared_memory_take(m, "r", 0, 4 * PAGE - 10, &span));
   assert_int_equal(ftruncate(o.descriptor, (off_t)PAGE), 0);
@@ -412,7 +417,7 @@ static void *shrink_and_grow(void *pointer)
 static void readers_survive_an_object_that_comes_and_goes(void **state)
 {
   (void)state;
-  shrinker s = {.m = shared_memory_new(true)};
+  shrinker s = {.m = shared_memory_new(true, NULL)};
   pthread_t thread;
   use_guard();
   object_init(&s.o, "comes_and_goes", 8 * PAGE);
@@ -455,7 +460,7 @@ typedef struct racer {
 static void *race(void *pointer)
 {
   racer *r = pointer;
-  for (int i = 0; i < 2500; i++) {
+  for (int i = 0; i < 2500 || r->taken == 0; i++) {
     shared_span span;
     error_free(shared_memory_register_system(r->m, "r", r->key, 0, PAGE));
     error *e = shared_memory_take(r->m, "r", (uint64_t)r->number * 64, 64, &span);
@@ -477,7 +482,7 @@ static void threads_register_use_and_unregister_one_name(void **state)
   pthread_t threads[THREADS];
   racer racers[THREADS];
   object_init(&o, "race", PAGE);
-  shared_memory *m = shared_memory_new(true);
+  shared_memory *m = shared_memory_new(true, NULL);
   for (int i = 0; i < THREADS; i++) {
     racers[i] = (racer){m, o.key, i, 0};
     assert_null(thread_start(&threads[i], "racer", race, &racers[i]));
@@ -504,7 +509,7 @@ int main(void)
       cmocka_unit_test(a_region_in_use_goes_with_its_last_user),
       cmocka_unit_test(there_is_a_limit_of_regions),
       cmocka_unit_test(there_is_a_limit_of_bytes),
-      cmocka_unit_test(gpu_memory_is_refused),
+      cmocka_unit_test(what_is_no_gpu_memory_is_refused),
       cmocka_unit_test(what_is_gone_reads_as_zeroes_and_is_told),
       cmocka_unit_test(readers_survive_an_object_that_comes_and_goes),
       cmocka_unit_test(threads_register_use_and_unregister_one_name),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last line of the start.
 #include "daemon/start_summary.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables for people: widths, wrapped cells, UTF-8.
 #include "base/table.h"
 #include "base/text.h"
@@ -166,6 +167,14 @@ static void what_steers_a_terminal_is_a_blank_and_what_is_no_utf8_a_question_mar
   free(text);
 }
 
+static void lines_stay_lines(void **state)
+{
+  (void)state;
+  AUTO_BUFFER buffer out = BUFFER_EMPTY;
+  table_append_visible_lines(&out, slice_of("a\x1b[2Jb\n\n  c\r\n"));
+  assert_true(slice_equal_text(buffer_view(&out), "a [2Jb\n\n  c \n"));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -176,6 +185,7 @@ int main(void)
       cmocka_unit_test(columns_that_cannot_be_narrowed_are_wider),
       cmocka_unit_test(characters_are_not_bytes),
       cmocka_unit_test(what_steers_a_terminal_is_a_blank_and_what_is_no_utf8_a_question_mark),
+      cmocka_unit_test(lines_stay_lines),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

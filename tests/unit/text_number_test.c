@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers that a text begins with, read as Triton reads them.
 #include "base/text.h"
 
@@ -66,12 +67,39 @@ static void what_does_not_begin_with_a_number_is_none(void **state)
   assert_false(text_begins_double(".", &number, &rest));
 }
 
+static void bytes_may_have_a_unit(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    uint64_t bytes;
+  } rows[] = {{"0", 0},
+              {"1023", 1023},
+              {"8G", UINT64_C(8) << 30},
+              {"8g", UINT64_C(8) << 30},
+              {"1K", 1024},
+              {"3M", 3 << 20},
+              {"2t", UINT64_C(2) << 40},
+              {"16777215T", UINT64_C(16777215) << 40}};
+  static const char *const wrong[] = {"",    "K",   "-1",        "+1",
+                                      " 1",  "1 K", "1KB",       "1.5G",
+                                      "0x1", "1P",  "16777216T", "18446744073709551616"};
+  uint64_t bytes;
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    assert_true(text_to_bytes(slice_of(rows[i].text), &bytes));
+    assert_true(bytes == rows[i].bytes);
+  }
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+    assert_false(text_to_bytes(slice_of(wrong[i]), &bytes));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_integer_is_read_up_to_what_follows),
       cmocka_unit_test(a_double_is_read_up_to_what_follows),
       cmocka_unit_test(what_does_not_begin_with_a_number_is_none),
+      cmocka_unit_test(bytes_may_have_a_unit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timekeeper: order, re-arming, cancelling against a callback that runs, and its thread.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -156,6 +157,37 @@ static void cancelling_waits_for_a_callback_that_runs(void **state)
   timekeeper_free(k);
 }
 
+typedef struct short_lived {
+  timer timer;
+  timekeeper *timekeeper;
+} short_lived;
+
+static uint64_t end_itself(void *context, uint64_t now_ns)
+{
+  short_lived *s = context;
+  timekeeper_cancel(s->timekeeper, &s->timer);
+  free(s);
+  fired_count++;
+  return now_ns; // which would be at once
+}
+
+static void a_callback_may_cancel_its_own_timer_which_may_then_go(void **state)
+{
+  (void)state;
+  test_now = 10;
+  fired_count = 0;
+  timekeeper *k;
+  assert_null(make_timekeeper(test_clock, &k));
+  short_lived *s = malloc(sizeof(*s));
+  assert_non_null(s);
+  s->timekeeper = k;
+  timer_init(&s->timer, end_itself, s);
+  timekeeper_arm(k, &s->timer, 5);
+  assert_int_equal(fire_now(k), CLOCK_NEVER);
+  assert_int_equal(fired_count, 1);
+  timekeeper_free(k);
+}
+
 static void *arm_and_cancel(void *argument)
 {
   timekeeper *k = argument;
@@ -188,6 +220,7 @@ int main(void)
       cmocka_unit_test(arming_again_can_only_make_a_timer_earlier),
       cmocka_unit_test(a_callback_says_when_it_comes_again),
       cmocka_unit_test(cancelling_waits_for_a_callback_that_runs),
+      cmocka_unit_test(a_callback_may_cancel_its_own_timer_which_may_then_go),
       cmocka_unit_test(many_threads_arm_and_cancel_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

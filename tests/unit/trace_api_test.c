@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces as a program that embeds the server sees them: what is reported, and when a trace comes
 // back to its maker.
 #include "triton/core/tritonserver.h"

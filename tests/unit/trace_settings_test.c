@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which requests are traced: sampling, and how settings of models follow those of the server.
 #include "frontend/trace/settings.h"
 

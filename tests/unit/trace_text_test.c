@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What traces look like: contexts, tensors, entries of the JSON file, spans.
 #include "frontend/trace/record.h"
 #include "frontend/trace/spans.h"

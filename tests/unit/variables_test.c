@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which variables a worker gets, at both levels and in every kind of environment.
 #include "process/sandbox.h"
 

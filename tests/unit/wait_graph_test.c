@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which waits close a circle, what the text says then, and which do not. Requests are addresses.
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wire format of control parts: what is written reads back, and nobody goes past an end.
 #include "wire.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of a worker (process/worker.c, worker_rpc.c): its start, what is asked of it, its end,
 // the next one. The process is worker_program.c, started without the launcher.
 #include "base/thread.h"
@@ -401,10 +402,11 @@ static void five_ends_within_a_minute_make_the_model_unavailable(void **state)
   }
   count_death(159 * SECOND);
   assert_true(made->dies_often);
-  expect_error(worker_gone_locked(made), TRITONSERVER_ERROR_UNAVAILABLE, "it is not known how");
+  expect_error(worker_gone_locked(made, NULL), TRITONSERVER_ERROR_UNAVAILABLE,
+               "it is not known how");
   count_death(171 * SECOND); // the second of the six was more than a minute ago
   assert_false(made->dies_often);
-  expect_error(worker_gone_locked(made), TRITONSERVER_ERROR_INTERNAL, "it is not known how");
+  expect_error(worker_gone_locked(made, NULL), TRITONSERVER_ERROR_INTERNAL, "it is not known how");
 }
 
 // ---- readiness

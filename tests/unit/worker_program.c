@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker of tests: a process that says over its channel what a Python worker says.
 //   worker_program SCRIPT FILE
 // SCRIPT has a letter for each start, of which the last one stands for all further ones; FILE has a
@@ -13,6 +14,7 @@
 //   o  has neither auto_complete_config nor is_ready
 //   r  does all that it should
 #include "channel.h"
+#include "channel_descriptor.h"
 #include "codec/protocol.h"
 #include "wire.h"
 
@@ -21,7 +23,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,25 +31,6 @@
 static channel *mine;
 static char script;
 static channel_message unanswered; // 'q': id 0: none
-
-static int receive_channel(void)
-{
-  char byte;
-  struct iovec part = {.iov_base = &byte, .iov_len = 1};
-  union {
-    char bytes[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr header;
-  } control;
-  struct msghdr message = {.msg_iov = &part,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = sizeof control.bytes};
-  int descriptor;
-  if (recvmsg(PROTOCOL_SOCKET, &message, 0) != 1 || CMSG_FIRSTHDR(&message) == NULL)
-    exit(100);
-  memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
-  return descriptor;
-}
 
 static void send_control(channel_ring ring, channel_message message, const wire_writer *control)
 {
@@ -128,7 +110,7 @@ int main(int count, char **arguments)
   script = arguments[1][start < letters ? start : letters - 1];
   if (script == 'h')
     return 7;
-  if (channel_attach(receive_channel(), &mine) != 0)
+  if (channel_attach(channel_receive_descriptor(PROTOCOL_SOCKET), &mine) != 0)
     return 104;
   if (script != 's')
     answer(&(channel_message){.kind = WORK_HELLO});

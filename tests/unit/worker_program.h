@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a WORK_EXECUTE of a test says, as its value, to worker_program.c.
 #ifndef NEREID_WORKER_PROGRAM_H
 #define NEREID_WORKER_PROGRAM_H

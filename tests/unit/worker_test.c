@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's states, its slot, and readiness as far as nobody is asked (process/worker.c,
 // worker_rpc.c). No process is started: the states are set as worker.c does.
 #include <setjmp.h>
@@ -39,7 +40,7 @@ static int begin(void **state)
   is_waiting = false;
   made = worker_new(&SETTINGS, "played_0", &EVENTS, NULL);
   assert_non_null(made);
-  TRITONSERVER_Error *error = worker_link_new(1 << 20, &made->link);
+  TRITONSERVER_Error *error = worker_link_new(1 << 20, -1, &made->link);
   assert_null(error);
   made->number = 1;
   return 0;

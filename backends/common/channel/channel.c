@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rings and regions, on both sides. Each side keeps in private memory what it must rely on: the
 // positions that it writes, the last possible ones that it read, its blocks. What the shared memory
 // says is compared with these at each use.
@@ -452,6 +453,13 @@ channel_result channel_receive(channel *self, channel_ring number, int64_t timeo
 void channel_look(channel *self, channel_ring number, bool may_look)
 {
   atomic_store_explicit(&self->rings[number].arrival.never_look, !may_look, memory_order_relaxed);
+}
+
+void channel_look_for(channel *self, channel_ring number, int64_t most_us)
+{
+  channel_waits *arrival = &self->rings[number].arrival;
+  atomic_store_explicit(&arrival->look_ns, most_us * 1000, memory_order_relaxed);
+  atomic_store_explicit(&arrival->ewma_ns, 2 * most_us * 1000, memory_order_relaxed);
 }
 
 void channel_done(channel *self, channel_ring number)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where blocks and tensors may lie.
 #ifndef NEREID_CHANNEL_ALIGN_H
 #define NEREID_CHANNEL_ALIGN_H

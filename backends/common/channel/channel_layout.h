@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is in the shared memory: header | rings | host's region | worker's region. Included by
 // channel.c, and by tests that play a hostile peer.
 #ifndef NEREID_CHANNEL_LAYOUT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A region is cut into extents, free or in a block, without gaps; two free ones never touch. They
 // are in a treap ordered by offset in which each extent knows the largest free one below it: the
 // lowest place that fits, a block by its offset, and the neighbours for joining are each found in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which parts of a region are in blocks. All of it is in private memory: what the other side writes
 // into the region changes nothing here. Any thread.
 #ifndef NEREID_CHANNEL_MEMORY_H

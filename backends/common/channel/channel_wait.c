@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The futex of a position is the lower half of its 64 bits. That half cannot come round while
 // somebody is about to sleep on it: whoever moves a position stops after CHANNEL_RING_SLOTS steps,
 // until the one who waits has moved his own.
@@ -86,6 +87,7 @@ void channel_position_wake(channel_position *position)
 void channel_waits_init(channel_waits *waits)
 {
   pthread_mutex_init(&waits->lock, NULL);
+  atomic_init(&waits->look_ns, LOOK_NS);
   atomic_init(&waits->ewma_ns, 2 * LOOK_NS);
 }
 
@@ -93,7 +95,8 @@ void channel_waits_init(channel_waits *waits)
 static void remember(channel_waits *waits, int64_t took_ns)
 {
   const int64_t ewma = atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed);
-  const int64_t counted = took_ns < 2 * LOOK_NS ? took_ns : 2 * LOOK_NS;
+  const int64_t most = 2 * atomic_load_explicit(&waits->look_ns, memory_order_relaxed);
+  const int64_t counted = took_ns < most ? took_ns : most;
   atomic_store_explicit(&waits->ewma_ns, ewma + (counted - ewma) / 4, memory_order_relaxed);
 }
 
@@ -103,7 +106,8 @@ static void remember(channel_waits *waits, int64_t took_ns)
 static bool may_look(const channel_end *end, channel_waits *waits)
 {
   if (end->alone || atomic_load_explicit(&waits->never_look, memory_order_relaxed) ||
-      atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed) >= LOOK_NS)
+      atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed) >=
+          atomic_load_explicit(&waits->look_ns, memory_order_relaxed))
     return false;
   const uint32_t blind = atomic_load_explicit(&waits->blind, memory_order_relaxed);
   if (blind > 0)
@@ -207,8 +211,9 @@ bool channel_wait(const channel_end *end, channel_position *position, channel_wa
     return false;
   bool over = false;
   if (may_look(end, waits)) {
-    const bool soon = deadline_ns != CHANNEL_WAIT_FOR_EVER && deadline_ns < began + LOOK_NS;
-    over = look(end, position, seen, soon ? deadline_ns : began + LOOK_NS);
+    const int64_t until = began + atomic_load_explicit(&waits->look_ns, memory_order_relaxed);
+    const bool soon = deadline_ns != CHANNEL_WAIT_FOR_EVER && deadline_ns < until;
+    over = look(end, position, seen, soon ? deadline_ns : until);
     judge_look(waits, !over);
   }
   const bool slept = !over;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting until the other side moves a position in shared memory: first looking, then sleeping.
 #ifndef NEREID_CHANNEL_WAIT_H
 #define NEREID_CHANNEL_WAIT_H
@@ -23,7 +24,8 @@ typedef struct channel_waits {
   _Atomic int64_t ewma_ns;  // what waits lately took
   _Atomic uint32_t blind;   // so many waits are not to look
   _Atomic uint32_t penalty; // what `blind` became when looking was in vain the last time
-  _Atomic bool never_look;  // the user's wish
+  _Atomic int64_t look_ns;  // at most; the user's wish, as is:
+  _Atomic bool never_look;
 } channel_waits;
 
 // Private to a side: its end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Used by the host and by the worker. What is read may be hostile; what is written may not fit.
 #include "wire.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values one after the other in memory: how the control part of a message is written and read.
 // Integers in the machine's byte order, unaligned; a text is its length (uint32_t) and its bytes.
 // Both sides are on one machine. Neither reader nor writer ever goes past its end.

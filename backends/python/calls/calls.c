@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker asks of the server: the object that calls under way share, and which file deals
 // with which kind of call. The listener's thread.
 #include "calls/calls.h"

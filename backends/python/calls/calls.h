@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a model asks of the server while it runs: inferences by other models (BLS), custom metrics,
 // loading and unloading of models. One object for each worker process; when the worker is gone,
 // what it has under way is cancelled and its answers are dropped. What is under way lets go of its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What calls under way share: who holds the object, and replies. Any thread.
 #include "calls/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An inference that a model asks for (CALL_INFER): a request to the server on the way out, replies
 // to the worker on the way back. Outputs are allocated in the host's region of the channel, so that
 // the model that answers writes them where the worker reads them.
@@ -23,7 +24,8 @@ typedef struct infer_call {
   char *model; // its name; NULL: it could not be read
   uint64_t id;
   bool decoupled;
-  refcount parts;                         // the request, the responses, a function
+  uint32_t flags; // where its outputs are to be, whether the worker keeps inputs
+  refcount parts; // the request, the responses, a function
   TRITONSERVER_InferenceRequest *request; // calls->lock; NULL when it has been given back
   uint8_t *data; // the inputs, copied: the worker cannot change them any more
 } infer_call;
@@ -32,10 +34,40 @@ typedef struct infer_call {
 typedef struct output_buffer {
   calls *calls; // alive as long as the call
   uint64_t offset;
-  bool given; // the worker releases the block
+  device_range range; // instead of a block
+  bool given;         // the worker releases it
 } output_buffer;
 
 // --- Output buffers
+
+// Where the call wants an output that the model would put at *type, *id.
+static void choose_place(const infer_call *self, TRITONSERVER_MemoryType *type, int64_t *id)
+{
+  if ((self->flags & INFER_ON_DEVICE) != 0) {
+    *type = TRITONSERVER_MEMORY_GPU;
+    *id = (int64_t)(self->flags >> INFER_DEVICE_SHIFT);
+  } else if ((self->flags & INFER_ON_CPU) != 0 || *type != TRITONSERVER_MEMORY_GPU) {
+    *type = TRITONSERVER_MEMORY_CPU;
+    *id = 0;
+  }
+}
+
+// False: it is to be on the CPU.
+static bool allocate_on_device(infer_call *self, int64_t device, size_t byte_size,
+                               output_buffer *made)
+{
+  device_share *devices = worker_link_devices(self->calls->link);
+  return devices != NULL && device >= 0 && device < INT32_MAX &&
+         device_share_take(devices, (int)device, byte_size, &made->range);
+}
+
+static TRITONSERVER_Error *no_room(const char *name, size_t byte_size)
+{
+  return backend_error_unavailable(
+      "no room for output '%s' of %zu bytes in the memory that is shared with the "
+      "Python worker (--backend-config=python,worker-shared-bytes)",
+      name, byte_size);
+}
 
 static TRITONSERVER_Error *
 allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_name,
@@ -43,24 +75,31 @@ allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_na
                 void *userp, void **buffer, void **buffer_userp,
                 TRITONSERVER_MemoryType *actual_memory_type, int64_t *actual_memory_type_id)
 {
-  (void)allocator, (void)memory_type, (void)memory_type_id;
-  calls *calls = userp;
+  (void)allocator;
+  infer_call *self = userp;
+  calls *calls = self->calls;
   channel *channel = calls->link->channel;
   *buffer = *buffer_userp = NULL;
   *actual_memory_type = TRITONSERVER_MEMORY_CPU;
   *actual_memory_type_id = 0;
   if (byte_size == 0)
     return NULL;
-  output_buffer *made = malloc(sizeof *made);
+  output_buffer *made = calloc(1, sizeof *made);
+  choose_place(self, &memory_type, &memory_type_id);
+  if (made != NULL && memory_type == TRITONSERVER_MEMORY_GPU &&
+      allocate_on_device(self, memory_type_id, byte_size, made)) {
+    made->calls = calls;
+    *buffer = made->range.memory;
+    *buffer_userp = made;
+    *actual_memory_type = TRITONSERVER_MEMORY_GPU;
+    *actual_memory_type_id = made->range.device;
+    return NULL;
+  }
   if (made == NULL || !channel_allocate(channel, byte_size, &made->offset)) {
     free(made);
-    return backend_error_unavailable(
-        "no room for output '%s' of %zu bytes in the memory that is shared with the "
-        "Python worker (--backend-config=python,worker-shared-bytes)",
-        tensor_name, byte_size);
+    return no_room(tensor_name, byte_size);
   }
   made->calls = calls;
-  made->given = false;
   *buffer = channel_own(channel, made->offset);
   *buffer_userp = made;
   return NULL;
@@ -73,21 +112,22 @@ static TRITONSERVER_Error *release_output(TRITONSERVER_ResponseAllocator *alloca
 {
   (void)allocator, (void)buffer, (void)byte_size, (void)memory_type, (void)memory_type_id;
   output_buffer *self = buffer_userp;
-  if (self != NULL && !self->given)
+  if (self != NULL && !self->given && self->range.memory != NULL)
+    device_share_give_back(worker_link_devices(self->calls->link), &self->range);
+  else if (self != NULL && !self->given)
     channel_release(self->calls->link->channel, self->offset);
   free(self);
   return NULL;
 }
 
-// Whatever the model would like, it gets CPU memory.
+// BYTES are not asked for here: a model that has them on the CPU says so.
 static TRITONSERVER_Error *query_output(TRITONSERVER_ResponseAllocator *allocator, void *userp,
                                         const char *tensor_name, size_t *byte_size,
                                         TRITONSERVER_MemoryType *memory_type,
                                         int64_t *memory_type_id)
 {
-  (void)allocator, (void)userp, (void)tensor_name, (void)byte_size;
-  *memory_type = TRITONSERVER_MEMORY_CPU;
-  *memory_type_id = 0;
+  (void)allocator, (void)tensor_name, (void)byte_size;
+  choose_place(userp, memory_type, memory_type_id);
   return NULL;
 }
 
@@ -105,7 +145,7 @@ typedef struct reply_content {
   TRITONSERVER_InferenceResponse *response;
   uint32_t output_count;
   const char *parameters; // JSON; NULL: none
-  const channel *channel;
+  worker_link *link;
   TRITONSERVER_Error **error; // that came up while it was written
 } reply_content;
 
@@ -137,6 +177,26 @@ static TRITONSERVER_Error *print_parameters(TRITONSERVER_InferenceResponse *resp
   return *text != NULL ? NULL : backend_error_no_memory("the parameters of a response");
 }
 
+// Texts are looked at by the worker's CPU, wherever the call wants its outputs.
+static TRITONSERVER_Error *bring_to_cpu(worker_link *link, output_buffer *self, size_t byte_size,
+                                        const char *name)
+{
+  device_share *devices = worker_link_devices(link);
+  const gpu_place from = {.kind = GPU_MEMORY_DEVICE, .device = self->range.device};
+  if (!channel_allocate(link->channel, byte_size, &self->offset))
+    return no_room(name, byte_size);
+  TRITONSERVER_Error *error = device_share_copy(
+      channel_own(link->channel, self->offset), (gpu_place){.kind = GPU_MEMORY_HOST},
+      self->range.memory, from, byte_size, "output", name);
+  if (error != NULL) {
+    channel_release(link->channel, self->offset);
+    return error;
+  }
+  device_share_give_back(devices, &self->range);
+  self->range.memory = NULL;
+  return NULL;
+}
+
 static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t index,
                                         wire_writer *writer)
 {
@@ -152,11 +212,16 @@ static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t i
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseOutput(
       content->response, index, &name, &datatype, &dims, &rank, &base, &byte_size, &memory_type,
       &memory_type_id, &userp));
-  if (byte_size > 0 && !channel_is_own(content->channel, base, &offset))
+  output_buffer *own = userp;
+  if (own != NULL && own->range.memory != NULL && datatype == TRITONSERVER_TYPE_BYTES)
+    BACKEND_RETURN_IF_ERROR(bring_to_cpu(content->link, own, byte_size, name));
+  const bool on_device = own != NULL && own->range.memory != NULL;
+  if (own != NULL)
+    offset = on_device ? own->range.offset : own->offset;
+  else if (byte_size > 0 && !channel_is_own(content->link->channel, base, &offset))
     return backend_error_internal("output '%s' is not where it was to be", name);
-  wire_tensor_write(writer, name, datatype, dims, rank, offset, byte_size);
-  if (userp != NULL && writer->to != NULL)
-    ((output_buffer *)userp)->given = true;
+  wire_tensor_write(writer, name, wire_on_device(datatype, on_device ? own->range.device : -1),
+                    dims, rank, offset, byte_size);
   return NULL;
 }
 
@@ -170,13 +235,50 @@ static void write_tensors(wire_writer *writer, const void *what)
     *content->error = write_output(content, i, writer);
 }
 
+static output_buffer *buffer_of(const reply_content *content, uint32_t index)
+{
+  const char *name;
+  TRITONSERVER_DataType datatype;
+  TRITONSERVER_MemoryType type;
+  const int64_t *dims;
+  const void *base;
+  size_t byte_size;
+  uint64_t rank;
+  int64_t id;
+  void *userp = NULL;
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseOutput(content->response, index, &name,
+                                                                &datatype, &dims, &rank, &base,
+                                                                &byte_size, &type, &id, &userp));
+  return userp;
+}
+
+// All buffers are the worker's from here on, those on devices until it gives `block` back; or none
+// is, when the block has been released.
+static TRITONSERVER_Error *give_outputs(const reply_content *content, uint64_t block)
+{
+  for (uint32_t i = 0; i < content->output_count; i++) {
+    output_buffer *own = buffer_of(content, i);
+    if (own == NULL || own->range.memory == NULL)
+      continue;
+    own->given = device_share_lend(worker_link_devices(content->link), block, &own->range);
+    if (!own->given)
+      return backend_error_no_memory("a response");
+  }
+  for (uint32_t i = 0; i < content->output_count; i++) {
+    output_buffer *own = buffer_of(content, i);
+    if (own != NULL)
+      own->given = true;
+  }
+  return NULL;
+}
+
 // NULL: `reply` says what has come.
 static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceResponse *response,
                                       channel_message *reply)
 {
   TRITONSERVER_Error *error = NULL;
   AUTO_FREE char *parameters = NULL;
-  channel *channel = self->calls->link->channel;
+  worker_link *link = self->calls->link;
   if (response == NULL && self->decoupled)
     return NULL;
   if (response == NULL)
@@ -184,13 +286,15 @@ static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceRe
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
   BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
   reply_content content = {
-      .response = response, .parameters = parameters, .channel = channel, .error = &error};
+      .response = response, .parameters = parameters, .link = link, .error = &error};
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceResponseOutputCount(response, &content.output_count));
-  if (!control_part_make(self->calls->link, write_tensors, &content, reply))
+  if (!control_part_make(link, write_tensors, &content, reply))
     return error != NULL ? error : backend_error_no_memory("a response");
+  if (error == NULL)
+    error = give_outputs(&content, reply->offset);
   if (error != NULL)
-    channel_release(channel, reply->offset);
+    worker_link_release(link, reply->offset);
   return error;
 }
 
@@ -215,6 +319,12 @@ static void delete_request(TRITONSERVER_InferenceRequest *request)
   backend_error_log(TRITONSERVER_InferenceRequestDelete(request), "delete an inference request");
 }
 
+static void tell_inputs_free(calls *self, uint64_t id, uint32_t flags)
+{
+  if ((flags & INFER_LENDS) != 0)
+    calls_send(self, &(channel_message){.kind = CALL_INFER, .id = id, .flags = REPLY_INPUTS_FREE});
+}
+
 static void infer_call_free(infer_call *self)
 {
   pthread_mutex_lock(&self->calls->lock);
@@ -223,6 +333,7 @@ static void infer_call_free(infer_call *self)
   pthread_mutex_unlock(&self->calls->lock);
   if (self->request != NULL) // it never reached the server
     delete_request(self->request);
+  tell_inputs_free(self->calls, self->id, self->flags);
   calls_unref(self->calls);
   free(self->model);
   free(self->data);
@@ -284,13 +395,36 @@ static TRITONSERVER_InferenceTrace *child_of(request_table *requests, uint64_t h
   return child;
 }
 
+static TRITONSERVER_Error *read_properties(const infer_call *self, int64_t version,
+                                           uint32_t *properties)
+{
+  return TRITONSERVER_ServerModelTransactionProperties(self->calls->server, self->model, version,
+                                                       properties, NULL);
+}
+
+// A server that loads models on demand does so for a request, which blocks here; from then on the
+// model stays.
+static bool load_model(infer_call *self, int64_t version)
+{
+  TRITONSERVER_Error *error =
+      TRITONSERVER_InferenceRequestNew(&self->request, self->calls->server, self->model, version);
+  if (error == NULL)
+    return true;
+  TRITONSERVER_ErrorDelete(error);
+  self->request = NULL;
+  return false;
+}
+
 // The model is not asked for its health: a worker may take its time over that, and its inferences
 // wait their turn as a client's do.
-static TRITONSERVER_Error *check_model(const infer_call *self, int64_t version)
+static TRITONSERVER_Error *check_model(infer_call *self, int64_t version)
 {
   uint32_t properties = 0;
-  TRITONSERVER_Error *unknown = TRITONSERVER_ServerModelTransactionProperties(
-      self->calls->server, self->model, version, &properties, NULL);
+  TRITONSERVER_Error *unknown = read_properties(self, version, &properties);
+  if (unknown != NULL && load_model(self, version)) {
+    TRITONSERVER_ErrorDelete(unknown);
+    unknown = read_properties(self, version, &properties);
+  }
   if (unknown != NULL) {
     TRITONSERVER_ErrorDelete(unknown);
     return backend_error_internal(
@@ -323,7 +457,7 @@ static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request
 {
   if (text[0] == '\0')
     return NULL;
-  json_auto_t *object = json_loads(text, 0, NULL);
+  json_auto_t *object = json_loadb(text, strlen(text), 0, NULL);
   if (!json_is_object(object))
     return backend_error_invalid("the parameters of a request are no JSON object");
   const char *key;
@@ -367,6 +501,18 @@ static TRITONSERVER_Error *add_requested_outputs(TRITONSERVER_InferenceRequest *
   return NULL;
 }
 
+// Used where it is: the worker keeps it as long. What it writes there meanwhile is its own affair.
+static TRITONSERVER_Error *add_from_device(infer_call *self, const wire_tensor *tensor)
+{
+  const void *data = device_share_at(atomic_load(&self->calls->link->devices), tensor->device,
+                                     tensor->offset, tensor->byte_size);
+  if (data == NULL)
+    return damaged();
+  return TRITONSERVER_InferenceRequestAppendInputData(self->request, tensor->name, data,
+                                                      tensor->byte_size, TRITONSERVER_MEMORY_GPU,
+                                                      tensor->device);
+}
+
 // Reads the inputs twice: once for their size, once to copy them.
 static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
 {
@@ -378,7 +524,8 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
   for (uint32_t i = 0; i < count && !control->bad; i++) {
     wire_tensor_read(control, channel, &tensor);
     if (tensor.byte_size > SIZE_MAX / 2 ||
-        __builtin_add_overflow(total, channel_aligned(tensor.byte_size), &total))
+        (tensor.device < 0 &&
+         __builtin_add_overflow(total, channel_aligned(tensor.byte_size), &total)))
       control->bad = true;
   }
   if (control->bad)
@@ -391,6 +538,10 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
         self->request, tensor.name, tensor.datatype, tensor.shape.dims, tensor.shape.rank));
     if (tensor.byte_size == 0)
       continue;
+    if (tensor.device >= 0) {
+      BACKEND_RETURN_IF_ERROR(add_from_device(self, &tensor));
+      continue;
+    }
     memcpy(self->data + at, tensor.data, tensor.byte_size);
     BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceRequestAppendInputData(
         self->request, tensor.name, self->data + at, tensor.byte_size, TRITONSERVER_MEMORY_CPU, 0));
@@ -416,8 +567,8 @@ static TRITONSERVER_Error *fill_request(infer_call *self, wire_reader *control, 
   BACKEND_RETURN_IF_ERROR(add_inputs(self, control));
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceRequestSetReleaseCallback(request, request_released, self));
-  return TRITONSERVER_InferenceRequestSetResponseCallback(request, self->calls->allocator,
-                                                          self->calls, response_completed, self);
+  return TRITONSERVER_InferenceRequestSetResponseCallback(request, self->calls->allocator, self,
+                                                          response_completed, self);
 }
 
 // NULL: the request is on its way, and `self` has parts that its callbacks end.
@@ -429,8 +580,9 @@ static TRITONSERVER_Error *submit(infer_call *self, wire_reader *control)
   if (control->bad)
     return damaged();
   BACKEND_RETURN_IF_ERROR(check_model(self, version));
-  BACKEND_RETURN_IF_ERROR(
-      TRITONSERVER_InferenceRequestNew(&self->request, calls->server, self->model, version));
+  if (self->request == NULL)
+    BACKEND_RETURN_IF_ERROR(
+        TRITONSERVER_InferenceRequestNew(&self->request, calls->server, self->model, version));
   BACKEND_RETURN_IF_ERROR(fill_request(self, control, &parent));
   pthread_mutex_lock(&calls->lock); // its callbacks may run before the next calls return
   list_append(&calls->inferences, &self->node);
@@ -501,12 +653,14 @@ void infer_call_start(calls *self, const channel_message *message, wire_reader *
   infer_call *call = calloc(1, sizeof *call);
   if (call == NULL) {
     send_error(self, message->id, REPLY_FINAL, backend_error_no_memory("an inference request"));
+    tell_inputs_free(self, message->id, message->flags);
     return;
   }
   *call = (infer_call){.calls = calls_ref(self),
                        .model = calls_text(control),
                        .id = message->id,
-                       .decoupled = (message->flags & INFER_DECOUPLED) != 0};
+                       .decoupled = (message->flags & INFER_DECOUPLED) != 0,
+                       .flags = message->flags};
   refcount_init(&call->parts); // this function
   TRITONSERVER_Error *error = submit(call, control);
   if (error != NULL) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's metrics by number, and the calls on them. The listener's thread.
 #include "calls/calls.h"
 
@@ -103,7 +104,8 @@ static TRITONSERVER_Error *read_content(metric_content *self, wire_reader *contr
   AUTO_FREE char *text = calls_text(control);
   if (text == NULL)
     return damaged();
-  json_auto_t *labels = text[0] == '\0' ? json_null() : json_loads(text, JSON_DECODE_ANY, NULL);
+  json_auto_t *labels =
+      text[0] == '\0' ? json_null() : json_loadb(text, strlen(text), JSON_DECODE_ANY, NULL);
   BACKEND_RETURN_IF_ERROR(read_labels(self, labels));
   self->bucket_count = wire_get_count(control, sizeof(double));
   self->buckets = calloc((size_t)self->bucket_count + 1, sizeof(double));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Model control that a model asks for. Loading and unloading take long, and so may readiness, which
 // a worker is asked for: each call runs on a thread of its own, which replies when it is done.
 #include "calls/calls.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the Python backend (the host) and its worker processes say to each other over a channel
 // (channel.h): the kinds of messages and what their control parts hold, written and read with
 // wire.h. Included by the backend, its launcher and the worker's extension; nothing else is shared
@@ -5,31 +6,53 @@
 //
 // Notation: u8, u32, u64, i64, f64 and text are wire.h's. "tensor" is
 //   text name, u32 datatype (TRITONSERVER_DataType), u32 rank, i64 dims[rank], u64 offset, u64 size
-// with offset and size in the region of the side that sends it. BYTES data is Triton's form: each
-// element a little-endian uint32_t and its bytes. "response" is
+// with offset and size in the region of the side that sends it. Above the datatype's lowest 8 bits
+// stands 1 + n for a tensor on device n: offset is in the worker's region there. BYTES data is
+// Triton's form: each element a little-endian uint32_t and its bytes. "response" is
 //   u8 kind (below), then
 //   RESPONSE_ERROR: u32 code (TRITONSERVER_Error_Code), text message
 //   RESPONSE_TENSORS: text parameters (a JSON object, or empty), u32 count, tensor[count]
-//   RESPONSE_NONE: nothing
+//   RESPONSE_NONE, RESPONSE_RESCHEDULED, RESPONSE_FAILED: nothing
 // "correlation" is u8 0, u64 number or u8 1, text.
 #ifndef NEREID_PYTHON_PROTOCOL_H
 #define NEREID_PYTHON_PROTOCOL_H
 
+#include <stdint.h>
+
 enum {
-  PROTOCOL_VERSION = 4,
-  // The worker's end of the socket pair: the memfd comes over it, its end means exit.
+  PROTOCOL_VERSION = 6,
+  // The worker's end of the socket pair: the memfd comes over it, and protocol_device; its end
+  // means exit.
   PROTOCOL_SOCKET = 3,
   // By which the server tells a guard to end its program, and by which the guard ends then; no
   // program ends so by itself, and whoever ends servers sends others.
   PROTOCOL_KILL_SIGNAL = 64,
   MAX_PROTOCOL_CONTROL = 64 << 20, // bytes of a control part
-  MAX_PROTOCOL_NAME = 255          // bytes of a tensor's name, which has no NUL
+  MAX_PROTOCOL_NAME = 255,         // bytes of a tensor's name, which has no NUL
+  PROTOCOL_DEVICE_SHIFT = 8        // of a tensor's device, in its datatype
 };
+
+// Host → worker, over the socket behind the memfd.
+enum protocol_device_kind {
+  DEVICE_PIECE =
+      1,         // with a descriptor: memory that follows in the region, `size` bytes at `offset`
+  DEVICE_GRANT,  // the answer to CALL_DEVICE_ROOM: that part of the region is the worker's
+  DEVICE_REFUSED // the same: there is none, `text` says why
+};
+
+typedef struct protocol_device {
+  uint32_t kind;
+  int32_t device; // ordinal
+  uint64_t offset, size;
+  char text[232];
+} protocol_device;
 
 enum response_kind {
   RESPONSE_NONE,
   RESPONSE_TENSORS,
-  RESPONSE_ERROR
+  RESPONSE_ERROR,
+  RESPONSE_RESCHEDULED, // in an answer to WORK_EXECUTE
+  RESPONSE_FAILED       // the same
 };
 
 // CHANNEL_WORK, host → worker. The worker's main thread does one after the other and answers each
@@ -57,7 +80,10 @@ enum work_kind {
   // the answer. Several may be sent before the first is answered. Answer: u8 1, u32 count (that of
   // the requests), u64 when the worker took the work (0: it does not know), u64 when `execute` had
   // returned (ns of CLOCK_MONOTONIC), response[count]. RESPONSE_NONE: its responses come, or came,
-  // by CALL_RESPONSE with the request's handle.
+  // by CALL_RESPONSE with the request's handle. RESPONSE_RESCHEDULED: the request is to be released
+  // with RESCHEDULE, and comes again with another handle; a decoupled model may go on to answer
+  // with this one until it says RESPONSE_FORGOTTEN. RESPONSE_FAILED: its error comes, or came, by
+  // CALL_RESPONSE, behind the responses that it had sent before.
   WORK_EXECUTE,
   // Answer: u8 1, u8 ready (the model's is_ready; 1 when it has none).
   WORK_IS_READY,
@@ -79,7 +105,8 @@ enum log_flags {
 };
 
 enum answer_flags {
-  ANSWER_RELEASED = 1 // the work's block is no longer used
+  ANSWER_RELEASED = 1, // the work's block is no longer used
+  ANSWER_ON_DEVICE = 2 // some of its tensors are on a device
 };
 
 // CHANNEL_CALLS, worker → host. Calls marked (reply) have an `id` that the worker chose, unique
@@ -87,8 +114,9 @@ enum answer_flags {
 // there). Memory of a call's control and tensors is the worker's again when the host has called
 // channel_done for it; the host copies what it needs longer.
 enum call_kind {
-  // id: the request's handle; flags: RESPONSE_FINAL. Control: response, RESPONSE_NONE when only
-  // flags.
+  // id: the request's handle; flags: RESPONSE_FINAL, or RESPONSE_FORGOTTEN of a decoupled model:
+  // no more comes with this handle; RESPONSE_AGAIN: it is to go again, of a model that is not
+  // decoupled and had answered RESPONSE_NONE. Control: response, RESPONSE_NONE when only flags.
   CALL_RESPONSE = 1,
   // value: the offset of a block of the host's that the worker no longer uses.
   CALL_RELEASE,
@@ -125,26 +153,40 @@ enum call_kind {
                        // ready
   // id: that of a CALL_INFER with INFER_DECOUPLED. The thread of execute waits for the next reply.
   // flags, value: as of a CALL_INFER that it waits for. Control: u64 how many replies have come.
-  CALL_INFER_WAIT
+  CALL_INFER_WAIT,
+  // flags: a device; value: bytes that the worker wants of its region there. The answer comes over
+  // the socket; one at a time.
+  CALL_DEVICE_ROOM,
+  // flags: a device whose region the worker cannot map. Control: text why.
+  CALL_DEVICE_UNMAPPED
 };
 
 enum call_flags {
-  RESPONSE_FINAL = 1,    // CALL_RESPONSE
-  INFER_DECOUPLED = 1,   // CALL_INFER
-  INFER_WAITS = 2,       // CALL_INFER: the thread of execute waits for the reply
-  INFER_AWAITS = 4,      // the coroutine that `execute` returned does
-  INFER_SHARED = 8,      // with INFER_WAITS: other threads may answer the requests meanwhile
+  RESPONSE_FINAL = 1, // CALL_RESPONSE
+  RESPONSE_FORGOTTEN = 2,
+  RESPONSE_AGAIN = 4,
+  INFER_DECOUPLED = 1,  // CALL_INFER
+  INFER_WAITS = 2,      // CALL_INFER: the thread of execute waits for the reply
+  INFER_AWAITS = 4,     // the coroutine that `execute` returned does
+  INFER_SHARED = 8,     // with INFER_WAITS: other threads may answer the requests meanwhile
+  INFER_ON_CPU = 16,    // CALL_INFER: where its outputs are to be; else where the model puts them
+  INFER_ON_DEVICE = 32, // the same: on the device whose number is in the flags' upper 16 bits
+  INFER_LENDS = 64,     // the worker keeps inputs until it is told REPLY_INPUTS_FREE
+  INFER_DEVICE_SHIFT = 16,
   UNLOAD_DEPENDENTS = 1, // CALL_MODEL_UNLOAD
 };
 
 // CHANNEL_REPLIES, host → worker: `id` is the call's, `kind` the call's. The block at `offset`
 // holds the control part alone; each tensor of a reply that has bytes is a block of its own, at the
 // tensor's offset. Each of these blocks is the worker's until it says CALL_RELEASE with the block's
-// offset.
+// offset. Tensors on a device are the worker's as long as the control part's block.
 enum reply_flags {
   REPLY_FINAL = 1,
   // control: u32 code, text message. Not for CALL_INFER, whose errors are responses.
-  REPLY_FAILED = 2
+  REPLY_FAILED = 2,
+  // After a CALL_INFER with INFER_LENDS, whatever became of it, alone: the server does not read the
+  // inputs any more.
+  REPLY_INPUTS_FREE = 4
 };
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the ABI for all that it says of a request, then writes the batch's block.
 #include "codec/request_wire.h"
 
@@ -76,8 +77,47 @@ static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, const cha
   return NULL;
 }
 
+// The device on which all of the input lies; -1: it is to be on the CPU, as texts are in any case.
+static TRITONSERVER_Error *find_device(const backend_input *input, int *device)
+{
+  uint64_t before = 0;
+  *device = -1;
+  if (input->byte_size == 0 || input->datatype == TRITONSERVER_TYPE_BYTES)
+    return NULL;
+  for (uint32_t i = 0; i < input->buffer_count; i++) {
+    backend_piece piece;
+    BACKEND_RETURN_IF_ERROR(backend_input_piece(input, i, before, &piece));
+    if (piece.place.kind != GPU_MEMORY_DEVICE || (i > 0 && piece.place.device != *device)) {
+      *device = -1;
+      return NULL;
+    }
+    *device = piece.place.device;
+    before += piece.byte_size;
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *find_devices(request_facts *facts)
+{
+  for (uint32_t i = 0; i < facts->input_count; i++) {
+    int device;
+    BACKEND_RETURN_IF_ERROR(find_device(&facts->inputs[i], &device));
+    if (device < 0)
+      continue;
+    if (facts->places == NULL) {
+      facts->places = calloc(facts->input_count, sizeof *facts->places);
+      if (facts->places == NULL)
+        return backend_error_no_memory("a request's inputs");
+      for (uint32_t k = 0; k < facts->input_count; k++)
+        facts->places[k].device = -1;
+    }
+    facts->places[i].device = device;
+  }
+  return NULL;
+}
+
 static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, const char *host_policy,
-                                    request_facts *facts)
+                                    bool takes_devices, request_facts *facts)
 {
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestId(request, &facts->id));
   BACKEND_RETURN_IF_ERROR(read_correlation(request, facts));
@@ -87,14 +127,15 @@ static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, const char *
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &facts->output_count));
   BACKEND_RETURN_IF_ERROR(read_parameters(request, &facts->parameters));
   read_trace(request, facts);
-  return read_inputs(request, host_policy, facts);
+  BACKEND_RETURN_IF_ERROR(read_inputs(request, host_policy, facts));
+  return takes_devices ? find_devices(facts) : NULL;
 }
 
 TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
-                                       request_facts *facts)
+                                       bool takes_devices, request_facts *facts)
 {
   *facts = (request_facts){.request = request};
-  TRITONSERVER_Error *error = read_all(request, host_policy, facts);
+  TRITONSERVER_Error *error = read_all(request, host_policy, takes_devices, facts);
   if (error != NULL)
     request_facts_fini(facts);
   return error;
@@ -104,8 +145,67 @@ void request_facts_fini(request_facts *facts)
 {
   free(facts->parameters);
   free(facts->inputs);
+  free(facts->places);
+  facts->places = NULL;
   facts->parameters = NULL;
   facts->inputs = NULL;
+}
+
+// ---- devices
+
+// Gives the inputs that are to be on a device a range there, where there is room, and copies them.
+static TRITONSERVER_Error *fill_places(device_share *devices, request_facts *facts)
+{
+  for (uint32_t i = 0; facts->places != NULL && i < facts->input_count; i++) {
+    device_range *place = &facts->places[i];
+    if (place->device >= 0 &&
+        device_share_take(devices, place->device, facts->inputs[i].byte_size, place))
+      BACKEND_RETURN_IF_ERROR(backend_input_copy_to(
+          &facts->inputs[i],
+          (backend_room){.data = place->memory,
+                         .place = {.kind = GPU_MEMORY_DEVICE, .device = place->device}}));
+  }
+  return NULL;
+}
+
+static void empty_places(device_share *devices, request_facts *requests, uint32_t count)
+{
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; requests[i].places != NULL && k < requests[i].input_count; k++) {
+      device_range *place = &requests[i].places[k];
+      if (place->memory != NULL)
+        device_share_give_back(devices, place);
+      place->memory = NULL;
+    }
+}
+
+static TRITONSERVER_Error *fill_all_places(device_share *devices, request_facts *requests,
+                                           uint32_t count, uint32_t *culprit)
+{
+  for (*culprit = 0; *culprit < count; ++*culprit)
+    BACKEND_RETURN_IF_ERROR(fill_places(devices, &requests[*culprit]));
+  return NULL;
+}
+
+// They are the worker's until it gives `block` back.
+static TRITONSERVER_Error *lend_places(device_share *devices, request_facts *requests,
+                                       uint32_t count, uint64_t block)
+{
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; requests[i].places != NULL && k < requests[i].input_count; k++) {
+      device_range *place = &requests[i].places[k];
+      if (place->memory != NULL && !device_share_lend(devices, block, place)) {
+        device_share_release(devices, block);
+        return backend_error_no_memory("a request's inputs");
+      }
+      place->memory = NULL;
+    }
+  return NULL;
+}
+
+static bool is_placed(const request_facts *facts, uint32_t input)
+{
+  return facts->places != NULL && facts->places[input].memory != NULL;
 }
 
 // ---- writing
@@ -150,8 +250,11 @@ static void put_request(wire_writer *writer, const request_facts *facts, uint64_
   wire_put_u32(writer, facts->input_count);
   for (uint32_t i = 0; i < facts->input_count; i++) {
     const backend_input *input = &facts->inputs[i];
-    wire_tensor_write(writer, input->name, input->datatype, input->dims, input->rank,
-                      place_input(next, input), input->byte_size);
+    const bool placed = is_placed(facts, i);
+    wire_tensor_write(
+        writer, input->name, wire_on_device(input->datatype, placed ? facts->places[i].device : -1),
+        input->dims, input->rank, placed ? facts->places[i].offset : place_input(next, input),
+        input->byte_size);
   }
 }
 
@@ -169,7 +272,7 @@ static bool block_size(const request_facts *requests, uint32_t count, size_t con
   *size = control;
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < requests[i].input_count; k++) {
-      uint64_t bytes = requests[i].inputs[k].byte_size;
+      uint64_t bytes = is_placed(&requests[i], k) ? 0 : requests[i].inputs[k].byte_size;
       if (bytes > SIZE_MAX / 4 || *size > SIZE_MAX / 4)
         return false;
       *size = channel_place(*size, bytes) + channel_aligned(bytes);
@@ -193,12 +296,14 @@ static TRITONSERVER_Error *copy_inputs(const channel *channel, const request_fac
   for (*culprit = 0; *culprit < count; ++*culprit)
     for (uint32_t k = 0; k < requests[*culprit].input_count; k++) {
       const backend_input *input = &requests[*culprit].inputs[k];
+      if (is_placed(&requests[*culprit], k))
+        continue;
       BACKEND_RETURN_IF_ERROR(copy_input(input, channel_own(channel, place_input(&next, input))));
     }
   return NULL;
 }
 
-TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *requests,
+static TRITONSERVER_Error *write_block(channel *channel, const request_facts *requests,
                                        uint32_t count, channel_message *work, uint32_t *culprit)
 {
   wire_writer writer = {0};
@@ -224,4 +329,22 @@ TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *re
   work->offset = block;
   work->size = writer.size;
   return NULL;
+}
+
+TRITONSERVER_Error *request_wire_write(channel *channel, device_share *devices,
+                                       request_facts *requests, uint32_t count,
+                                       channel_message *work, uint32_t *culprit)
+{
+  if (devices == NULL)
+    return write_block(channel, requests, count, work, culprit);
+  TRITONSERVER_Error *error = fill_all_places(devices, requests, count, culprit);
+  if (error == NULL)
+    error = write_block(channel, requests, count, work, culprit);
+  if (error == NULL) {
+    error = lend_places(devices, requests, count, work->offset);
+    if (error != NULL)
+      channel_release(channel, work->offset);
+  }
+  empty_places(devices, requests, count);
+  return error;
 }

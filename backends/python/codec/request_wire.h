@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests as the block of a WORK_EXECUTE: what the server knows of them is gathered, then written
 // into the host's region, with their input data behind. The instance's thread.
 #ifndef NEREID_PYTHON_REQUEST_WIRE_H
@@ -5,6 +6,7 @@
 
 #include "backend_tensor.h"
 #include "channel.h"
+#include "codec/device_share.h"
 
 // What is said of one request. Pointers belong to the request, but for `parameters`.
 typedef struct request_facts {
@@ -21,18 +23,21 @@ typedef struct request_facts {
   uint32_t output_count;
   backend_input *inputs; // for free()
   uint32_t input_count;
+  device_range *places; // of the inputs, for free(); NULL: none is to be on a device
+  bool has_failed;      // by the worker's answer
 } request_facts;
 
-// Looks up all of one request, with the input data for `host_policy`, which must stay as long. On
-// an error nothing is held.
+// Looks up all of one request, with the input data for `host_policy`, which must stay as long.
+// `takes_devices`: inputs that lie on a device are to stay there. On an error nothing is held.
 TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
-                                       request_facts *facts);
+                                       bool takes_devices, request_facts *facts);
 void request_facts_fini(request_facts *facts);
 
 // Writes all requests into one block and names it in `work`: offset and size are the control
 // part's, which begins the block. When an input is at fault, `*culprit` is the number of its
-// request, else `count`.
-TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *requests,
-                                       uint32_t count, channel_message *work, uint32_t *culprit);
+// request, else `count`. `devices`: NULL when no request has `places`, so that no driver is called.
+TRITONSERVER_Error *request_wire_write(channel *channel, device_share *devices,
+                                       request_facts *requests, uint32_t count,
+                                       channel_message *work, uint32_t *culprit);
 
 #endif

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks and copies what a worker answered. The thread that has the request.
 #include "codec/response_fill.h"
 
@@ -20,10 +21,29 @@ static bool has_output(const output_signature *signature, const char *name)
   return false;
 }
 
-static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response,
-                                      const output_signature *signature, const wire_tensor *tensor)
+// Adds the output and copies the tensor to the device where it is wanted, or from where it is.
+static TRITONSERVER_Error *add_on_device(TRITONBACKEND_Response *response, const char *model,
+                                         device_share *devices, const wire_tensor *tensor)
 {
-  void *data = NULL;
+  const gpu_place from_place = {.kind = GPU_MEMORY_DEVICE, .device = tensor->device};
+  const void *from = device_share_at(devices, tensor->device, tensor->offset, tensor->byte_size);
+  if (from == NULL)
+    return backend_error_internal("output '%s' of model '%s' is not in the memory of GPU %d that "
+                                  "its worker shares",
+                                  tensor->name, model, tensor->device);
+  backend_room room;
+  BACKEND_RETURN_IF_ERROR(backend_output_ask(response, tensor->name, tensor->datatype,
+                                             tensor->shape.dims, (uint32_t)tensor->shape.rank,
+                                             tensor->byte_size, from_place, &room));
+  return device_share_copy(room.data, room.place, from, from_place, tensor->byte_size, "output",
+                           tensor->name);
+}
+
+static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response,
+                                      const output_signature *signature, device_share *devices,
+                                      const wire_tensor *tensor)
+{
+  backend_output output;
   size_t count = 0;
   if (!has_output(signature, tensor->name))
     return backend_output_leave_out(response, tensor->name);
@@ -31,19 +51,23 @@ static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response,
     return backend_error_internal(
         "output '%s' of model '%s' has %zu bytes, which is not what its shape needs", tensor->name,
         signature->model, tensor->byte_size);
-  BACKEND_RETURN_IF_ERROR(backend_output_new(response, tensor->name, tensor->datatype,
-                                             tensor->shape.dims, (uint32_t)tensor->shape.rank,
-                                             tensor->byte_size, &data));
+  if (tensor->device >= 0)
+    return add_on_device(response, signature->model, devices, tensor);
+  BACKEND_RETURN_IF_ERROR(backend_output_open(response, tensor->name, tensor->datatype,
+                                              tensor->shape.dims, (uint32_t)tensor->shape.rank,
+                                              tensor->byte_size, &output));
   if (tensor->byte_size > 0)
-    memcpy(data, tensor->data, tensor->byte_size);
+    memcpy(output.data, tensor->data, tensor->byte_size);
   // Looked at in the copy, which the worker cannot change any more.
   if (tensor->datatype == TRITONSERVER_TYPE_BYTES &&
       (!backend_element_count(tensor->shape.dims, tensor->shape.rank, &count) ||
-       !wire_bytes_fit(data, tensor->byte_size, count)))
+       !wire_bytes_fit(output.data, tensor->byte_size, count))) {
+    backend_output_drop(&output);
     return backend_error_internal(
         "output '%s' of model '%s' is not the BYTES elements of its shape", tensor->name,
         signature->model);
-  return NULL;
+  }
+  return backend_output_close(&output);
 }
 
 static TRITONSERVER_Error *add_parameter(TRITONBACKEND_Response *response, const char *key,
@@ -93,7 +117,8 @@ void response_skip(const channel *channel, wire_reader *reader, const wire_respo
 
 TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
                                   const output_signature *signature, const channel *channel,
-                                  wire_reader *reader, const wire_response *head)
+                                  device_share *devices, wire_reader *reader,
+                                  const wire_response *head)
 {
   if (reader->bad)
     return unreadable(signature);
@@ -104,7 +129,8 @@ TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
     wire_tensor tensor;
     wire_tensor_read(reader, channel, &tensor);
     if (error == NULL)
-      error = reader->bad ? unreadable(signature) : add_tensor(response, signature, &tensor);
+      error =
+          reader->bad ? unreadable(signature) : add_tensor(response, signature, devices, &tensor);
   }
   return error;
 }

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's response as the server's: its tensors are checked against the model's configuration
 // and copied once, into the memory that the server gives.
 #ifndef NEREID_PYTHON_RESPONSE_FILL_H
 #define NEREID_PYTHON_RESPONSE_FILL_H
 
 #include "backend_config.h"
+#include "codec/device_share.h"
 #include "codec/tensor_wire.h"
 
 // The outputs that a model's configuration has.
@@ -15,10 +17,12 @@ typedef struct output_signature {
 
 // Reads what follows `head` in the control part and adds it to `response`. The error, which may be
 // the model's own, is to be sent with the response. Whatever is wrong with a tensor, the reader is
-// past it afterwards; when reader->bad is set nothing after it can be read.
+// past it afterwards; when reader->bad is set nothing after it can be read. `devices`: NULL where
+// the worker has no memory on a device.
 TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
                                   const output_signature *signature, const channel *channel,
-                                  wire_reader *reader, const wire_response *head);
+                                  device_share *devices, wire_reader *reader,
+                                  const wire_response *head);
 
 // Passes over what follows `head`.
 void response_skip(const channel *channel, wire_reader *reader, const wire_response *head);

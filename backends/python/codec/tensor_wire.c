@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fields of tensors, parameters and responses; what cannot be makes the reader bad.
 #include "codec/tensor_wire.h"
 
@@ -39,19 +40,26 @@ static void read_shape(wire_reader *reader, backend_shape *shape)
 void wire_tensor_read(wire_reader *reader, const channel *channel, wire_tensor *tensor)
 {
   read_name(reader, tensor->name);
-  uint32_t datatype = wire_get_u32(reader);
+  const uint32_t where = wire_get_u32(reader);
+  const uint32_t datatype = where & ((1u << PROTOCOL_DEVICE_SHIFT) - 1);
   if (datatype < TRITONSERVER_TYPE_BOOL || datatype > TRITONSERVER_TYPE_BF16)
     reader->bad = true;
   tensor->datatype = (TRITONSERVER_DataType)datatype;
   read_shape(reader, &tensor->shape);
-  uint64_t offset = wire_get_u64(reader);
+  tensor->offset = wire_get_u64(reader);
   tensor->byte_size = wire_get_u64(reader);
-  tensor->data = tensor->byte_size == 0 ? "" : channel_other(channel, offset, tensor->byte_size);
-  if (tensor->data == NULL)
+  tensor->device = (int)(where >> PROTOCOL_DEVICE_SHIFT) - 1;
+  tensor->data = NULL;
+  if (tensor->byte_size == 0)
+    tensor->device = -1;
+  if (tensor->device < 0)
+    tensor->data =
+        tensor->byte_size == 0 ? "" : channel_other(channel, tensor->offset, tensor->byte_size);
+  if (tensor->data == NULL && (tensor->device < 0 || datatype == TRITONSERVER_TYPE_BYTES))
     reader->bad = true;
 }
 
-void wire_tensor_write(wire_writer *writer, const char *name, TRITONSERVER_DataType datatype,
+void wire_tensor_write(wire_writer *writer, const char *name, uint32_t datatype,
                        const int64_t *dims, uint64_t rank, uint64_t offset, uint64_t byte_size)
 {
   wire_put_string(writer, name);
@@ -104,6 +112,8 @@ void wire_response_read(wire_reader *reader, wire_response *response)
   *response = (wire_response){.kind = wire_get_u8(reader)};
   switch (response->kind) {
   case RESPONSE_NONE:
+  case RESPONSE_RESCHEDULED:
+  case RESPONSE_FAILED:
     return;
   case RESPONSE_ERROR: {
     uint32_t code = wire_get_u32(reader);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors, parameters and responses in control parts (protocol.h): how the host reads and writes
 // them. What is read was written by a worker and is checked here as far as it can be without the
 // model's configuration.
@@ -17,16 +18,25 @@ typedef struct wire_tensor {
   char name[MAX_PROTOCOL_NAME + 1];
   TRITONSERVER_DataType datatype;
   backend_shape shape;
-  const void *data; // in the worker's region: it can change at any time
+  const void *data; // in the worker's region: it can change at any time; NULL: on a device
   size_t byte_size;
+  int device;      // -1: none
+  uint64_t offset; // on the device
 } wire_tensor;
 
 // Sets reader->bad when there is no tensor that can be: a name of 1 to MAX_PROTOCOL_NAME bytes
-// without NUL, a known datatype, no negative dimension, data inside the worker's region.
+// without NUL, a known datatype, no negative dimension, data inside the worker's region. Where
+// something is on a device is to be checked by who has it (device_share_at).
 void wire_tensor_read(wire_reader *reader, const channel *channel, wire_tensor *tensor);
 
-void wire_tensor_write(wire_writer *writer, const char *name, TRITONSERVER_DataType datatype,
+// `datatype`: with the device, wire_on_device.
+void wire_tensor_write(wire_writer *writer, const char *name, uint32_t datatype,
                        const int64_t *dims, uint64_t rank, uint64_t offset, uint64_t byte_size);
+
+static inline uint32_t wire_on_device(TRITONSERVER_DataType datatype, int device)
+{
+  return (uint32_t)datatype | (uint32_t)(device + 1) << PROTOCOL_DEVICE_SHIFT;
+}
 
 // Whether byte_size is that of the shape. BYTES: always true, see wire_bytes_fit.
 bool wire_tensor_size_fits(const wire_tensor *tensor);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An execution on its way to the worker and back. Its requests are in the table of open requests;
 // what the worker answers by CALL_RESPONSE meanwhile is the listener's. Whose the instance is: its
 // thread, or a loop of the server, which waits for no longer than it says.
@@ -5,6 +6,7 @@
 #include "codec/response_fill.h"
 #include "instance/instance.h"
 #include "instance/open_request.h"
+#include "process/worker_slot.h"
 
 #include "backend_error.h"
 #include "backend_extension.h"
@@ -48,7 +50,10 @@ typedef struct execution {
   uint64_t took_ns; // by the worker's word; 0: not known
   bool is_crowded;  // is one of many
   bool is_behind;   // was sent before the worker had answered another one
-  list_node begun;  // in ahead_queue
+  bool on_devices;  // inputs lie on a device: it is not executed on a loop
+  bool has_answer;  // one with tensors on a device, which a loop has left to the instance's thread
+  channel_message answer;
+  list_node begun; // in ahead_queue
   request_facts facts[];
 } execution;
 
@@ -170,7 +175,9 @@ static TRITONSERVER_Error *admit(execution *self, open_request *open)
   AUTO_FREE char *circle = wait_graph_give(&instance->node, self->work_id, open->request);
   if (circle != NULL)
     return backend_error_internal("%s", circle);
-  BACKEND_RETURN_IF_ERROR(request_facts_read(open->request, instance->host_policy, facts));
+  BACKEND_RETURN_IF_ERROR(request_facts_read(open->request, instance->host_policy,
+                                             instance->model->takes_devices, facts));
+  self->on_devices |= facts->places != NULL;
   if (instance->model->decoupled) {
     TRITONSERVER_Error *error = TRITONBACKEND_ResponseFactoryNew(&open->factory, open->request);
     if (error != NULL) {
@@ -265,10 +272,13 @@ static uint32_t work_flags(const execution *self)
 // Writes the requests; those whose inputs are at fault are answered, and left out.
 static TRITONSERVER_Error *write_requests(execution *self, channel_message *work)
 {
+  device_share *devices = self->on_devices ? worker_link_devices(self->link) : NULL;
+  if (self->on_devices && devices == NULL)
+    return backend_error_no_memory("a batch");
   while (self->count > 0) {
     uint32_t culprit;
     TRITONSERVER_Error *error =
-        request_wire_write(self->link->channel, self->facts, self->count, work, &culprit);
+        request_wire_write(self->link->channel, devices, self->facts, self->count, work, &culprit);
     if (error == NULL || culprit == self->count)
       return error;
     drop(self, culprit, error);
@@ -322,18 +332,34 @@ static TRITONSERVER_Error *decoupled_error(const execution *self, const wire_rea
       worker_name(self->instance->worker));
 }
 
+// Only where the worker has said so before: else this thread may be a loop.
+static device_share *answer_devices(const execution *self)
+{
+  return (self->answer.flags & ANSWER_ON_DEVICE) == 0
+             ? NULL
+             : atomic_load_explicit(&self->link->devices, memory_order_acquire);
+}
+
 static void read_response(execution *self, uint32_t index, wire_reader *reader)
 {
-  const channel *channel = self->link->channel;
   open_request *open = self->open[index];
   wire_response head;
   wire_response_read(reader, &head);
-  const bool is_said = head.kind != RESPONSE_NONE || reader->bad;
-  if (open != NULL && is_said && !self->instance->model->decoupled) {
-    open_request_fill(self->instance, open, channel, reader, &head);
+  if (head.kind == RESPONSE_RESCHEDULED && !reader->bad) {
+    if (open != NULL)
+      open->goes_again = true;
     return;
   }
-  response_skip(channel, reader, &head);
+  self->facts[index].has_failed = head.kind == RESPONSE_FAILED && !reader->bad;
+  if (self->facts[index].has_failed)
+    return;
+  const bool is_said = head.kind != RESPONSE_NONE || reader->bad;
+  if (open != NULL && is_said && !self->instance->model->decoupled) {
+    open_request_fill(self->instance, open, self->link->channel, answer_devices(self), reader,
+                      &head);
+    return;
+  }
+  response_skip(self->link->channel, reader, &head);
   if (open != NULL && is_said) // only an error, which ends the request
     open->error = decoupled_error(self, reader, &head);
 }
@@ -395,6 +421,18 @@ static TRITONSERVER_Error *read_responses(execution *self, wire_reader *reader)
                                 self->count);
 }
 
+// The worker is gone, and the listener may have looked at what is open before this one was.
+static void fail_late(execution *self, uint64_t handle)
+{
+  open_request *open = request_table_begin(&self->instance->requests, handle);
+  if (open == NULL)
+    return;
+  TRITONSERVER_Error *error = python_instance_explain(
+      self->instance, worker_why_gone(self->instance->worker, self->link, true));
+  open_request_abandon(self->instance, open, error);
+  TRITONSERVER_ErrorDelete(error);
+}
+
 // The request's responses come later, if not from here: they are counted with the times that are
 // known now. A decoupled model's request is released meanwhile, and its trace with it.
 static void respond_later(execution *self, open_request *open)
@@ -403,15 +441,25 @@ static void respond_later(execution *self, open_request *open)
   open->compute_start_ns = self->compute_start_ns;
   if (self->instance->model->decoupled)
     open->trace = NULL;
-  request_table_end(&self->instance->requests, open);
+  open->is_answered = true;
+  const uint64_t handle = open->handle;
+  if (!open->is_forgotten) {
+    request_table_end(&self->instance->requests, open);
+    if (self->link->is_over)
+      fail_late(self, handle);
+    return;
+  }
+  open_request ended = request_table_close(&self->instance->requests, open);
+  open_request_release(self->instance, &ended);
 }
 
 static void report(const execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++) {
     const open_request *open = self->open[i];
-    if (self->instance->model->decoupled || (open != NULL && open->response != NULL))
-      report_one(self, i, open == NULL || open->error == NULL);
+    if (self->instance->model->decoupled ||
+        (open != NULL && (open->response != NULL || open->goes_again)))
+      report_one(self, i, !self->facts[i].has_failed && (open == NULL || open->error == NULL));
   }
   if (self->batch_size > 0)
     backend_request_error_log(self->instance->server_instance, NULL,
@@ -422,10 +470,42 @@ static void report(const execution *self)
                               "report batch statistics");
 }
 
+// What a decoupled model sent before it goes to the client, and may still come.
+static void reschedule_decoupled(execution *self, uint32_t index)
+{
+  request_table *requests = &self->instance->requests;
+  open_request *open = self->open[index];
+  TRITONBACKEND_Request *request = self->facts[index].request;
+  TRITONSERVER_Error *error =
+      TRITONBACKEND_RequestRelease(request, TRITONSERVER_REQUEST_RELEASE_RESCHEDULE);
+  if (error == NULL) {
+    respond_later(self, open);
+    return;
+  }
+  open_request ended = request_table_close(requests, open);
+  open_request_fail(self->instance, &ended, error);
+  TRITONSERVER_ErrorDelete(error);
+  release_one(self, index);
+}
+
+static void reschedule(execution *self, uint32_t index)
+{
+  if (self->instance->model->decoupled) {
+    reschedule_decoupled(self, index);
+    return;
+  }
+  open_request ended = request_table_close(&self->instance->requests, self->open[index]);
+  open_request_reschedule(self->instance, &ended);
+}
+
 static void send_responses(execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++) {
     open_request *open = self->open[i];
+    if (open != NULL && open->goes_again) {
+      reschedule(self, i);
+      continue;
+    }
     if (open != NULL && (open->response != NULL || open->error != NULL)) {
       open_request ended = request_table_close(&self->instance->requests, open);
       open_request_end(self->instance, &ended);
@@ -449,7 +529,7 @@ static void take_answer(execution *self, const channel_message *message)
     read_response(self, i, &answer.reader);
   control_part_fini(&answer);
   if ((message->flags & ANSWER_RELEASED) != 0)
-    channel_release(self->link->channel, self->block);
+    worker_link_release(self->link, self->block);
   if (error != NULL) {
     execution_fail(self, error);
     return;
@@ -458,19 +538,25 @@ static void take_answer(execution *self, const channel_message *message)
   send_responses(self);
 }
 
-// Waits for the worker's answer and deals with it. False: the worker is at work.
+// Waits for the worker's answer and deals with it. False: the worker is at work, or the answer is
+// not for a loop, whose timeout is not negative.
 static bool execution_await(execution *self, int64_t timeout_us)
 {
-  channel_message answer;
-  TRITONSERVER_Error *error;
+  TRITONSERVER_Error *error = NULL;
   channel_look(self->link->channel, CHANNEL_ANSWERS, !self->is_crowded);
-  if (!worker_await(self->instance->worker, self->link, self->work_id, timeout_us, &answer, &error))
+  if (!self->has_answer) {
+    if (!worker_await(self->instance->worker, self->link, self->work_id, timeout_us, &self->answer,
+                      &error))
+      return false;
+    self->compute_end_ns = clock_monotonic_ns();
+  }
+  self->has_answer = error == NULL && (self->answer.flags & ANSWER_ON_DEVICE) != 0;
+  if (self->has_answer && timeout_us >= 0)
     return false;
-  self->compute_end_ns = clock_monotonic_ns();
   if (error != NULL) {
     execution_fail(self, error);
   } else {
-    take_answer(self, &answer);
+    take_answer(self, &self->answer);
     channel_done(self->link->channel, CHANNEL_ANSWERS);
   }
   return true;
@@ -548,6 +634,7 @@ TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance
   if (self == NULL)
     return NULL;
   bool has_slot =
+      !self->on_devices &&
       try_begin(instance, container_of(list_last(&begun->executions), execution, begun), self);
   record_crowd(begun, self);
   *pending = !has_slot || execution_send(self);

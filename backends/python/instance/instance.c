@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of an instance, and of the first one of a model, which completes its configuration. See
 // instance.h; the worker's events come on the listener's thread.
 #include "instance/instance.h"
@@ -45,6 +46,7 @@ static void end_calls(void *user)
   self->calls = NULL;
 }
 
+// Those that an execution has are its own: the worker's last answers may be for them.
 static void fail_all(void *user, TRITONSERVER_Error *error)
 {
   python_instance *self = user;
@@ -53,8 +55,10 @@ static void fail_all(void *user, TRITONSERVER_Error *error)
   uint32_t from = 0;
   open_request *request;
   while ((request = request_table_begin_next(&self->requests, &from)) != NULL) {
-    open_request ended = request_table_close(&self->requests, request);
-    open_request_fail(self, &ended, explained);
+    if (request->is_answered)
+      open_request_abandon(self, request, explained);
+    else
+      request_table_end(&self->requests, request);
   }
   TRITONSERVER_ErrorDelete(explained);
 }
@@ -139,7 +143,7 @@ python_instance *python_instance_of(TRITONBACKEND_ModelInstance *instance)
 // Gives the configuration that the model's auto_complete_config returned to the server.
 static TRITONSERVER_Error *set_completed(python_model *self, const char *completed)
 {
-  json_auto_t *config = json_loads(completed, JSON_ALLOW_NUL, NULL);
+  json_auto_t *config = json_loadb(completed, strlen(completed), JSON_ALLOW_NUL, NULL);
   if (config == NULL)
     return backend_error_internal("Failed to parse auto-complete JSON.");
   TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An instance of a Python model: what it owns, its life, and what the server has it do. Load
 // threads, unless said otherwise.
 #ifndef NEREID_PYTHON_INSTANCE_H

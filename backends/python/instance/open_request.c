@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of one request at the server, and what a worker says of its requests on
 // CHANNEL_CALLS.
 #include "instance/open_request.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "codec/protocol.h"
 #include "codec/response_fill.h"
@@ -31,6 +33,10 @@ void open_request_log_error(const python_instance *instance, const open_request 
   backend_request_error_log(instance->server_instance, self->request, error_owned, doing);
 }
 
+enum {
+  MAX_REASON = 200 // bytes of what a worker says of a device
+};
+
 static TRITONSERVER_Error *make_response(open_request *self)
 {
   TRITONSERVER_Error *error =
@@ -42,13 +48,14 @@ static TRITONSERVER_Error *make_response(open_request *self)
 }
 
 void open_request_fill(const python_instance *instance, open_request *self, const channel *channel,
-                       wire_reader *reader, const wire_response *head)
+                       device_share *devices, wire_reader *reader, const wire_response *head)
 {
   self->error = make_response(self);
   if (self->error != NULL)
     response_skip(channel, reader, head);
   else
-    self->error = response_fill(self->response, &instance->model->signature, channel, reader, head);
+    self->error =
+        response_fill(self->response, &instance->model->signature, channel, devices, reader, head);
 }
 
 void open_request_report(const python_instance *instance, const open_request *self, bool success)
@@ -116,11 +123,30 @@ void open_request_fail(const python_instance *instance, open_request *self,
   open_request_release(instance, self);
 }
 
+void open_request_abandon(python_instance *instance, open_request *self, TRITONSERVER_Error *error)
+{
+  open_request ended = request_table_close(&instance->requests, self);
+  if (ended.goes_again)
+    open_request_release(instance, &ended);
+  else
+    open_request_fail(instance, &ended, error);
+}
+
+void open_request_reschedule(const python_instance *instance, open_request *self)
+{
+  TRITONSERVER_Error *error =
+      TRITONBACKEND_RequestRelease(self->request, TRITONSERVER_REQUEST_RELEASE_RESCHEDULE);
+  if (error != NULL)
+    open_request_fail(instance, self, error);
+  TRITONSERVER_ErrorDelete(error);
+}
+
 // ---- what a worker says: responses
 
 typedef struct response_call {
   const python_instance *instance;
   const channel *channel;
+  device_share *devices;
   wire_reader *reader;
   wire_response head;
   bool final;
@@ -133,7 +159,8 @@ static void respond_once(response_call *self, open_request *request)
     request->error = backend_error_internal("model '%s' ended a request without a response",
                                             self->instance->model->name);
   else
-    open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
+    open_request_fill(self->instance, request, self->channel, self->devices, self->reader,
+                      &self->head);
   if (request->response != NULL)
     open_request_report(self->instance, request, request->error == NULL);
   open_request_end(self->instance, request);
@@ -144,12 +171,32 @@ static void respond_more(response_call *self, open_request *request)
 {
   const uint32_t flags = self->final ? TRITONSERVER_RESPONSE_COMPLETE_FINAL : 0;
   if (self->head.kind != RESPONSE_NONE) {
-    open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
+    open_request_fill(self->instance, request, self->channel, self->devices, self->reader,
+                      &self->head);
     open_request_send(self->instance, request, flags);
   } else if (self->final) {
     open_request_log_error(self->instance, request,
                            TRITONBACKEND_ResponseFactorySendFlags(request->factory, flags),
                            "send the end of a response");
+  }
+}
+
+// Of a request that goes again: it is to now, or nothing more comes for the time before.
+static void take_rescheduled(python_instance *instance, open_request *request, bool again)
+{
+  request_table *requests = &instance->requests;
+  const bool decoupled = request->factory != NULL;
+  request->is_forgotten = decoupled && !again;
+  if (again ? decoupled : !decoupled || !request->is_answered) {
+    request_table_end(requests, request);
+    return;
+  }
+  open_request ended = request_table_close(requests, request);
+  if (again) {
+    open_request_report(instance, &ended, true);
+    open_request_reschedule(instance, &ended);
+  } else {
+    open_request_release(instance, &ended);
   }
 }
 
@@ -159,15 +206,22 @@ static void take_response(python_instance *instance, worker_link *link, const ch
   request_table *requests = &instance->requests;
   response_call self = {.instance = instance,
                         .channel = link->channel,
+                        .devices = atomic_load_explicit(&link->devices, memory_order_acquire),
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
   if (call->size > 0) // nothing is RESPONSE_NONE
     wire_response_read(reader, &self.head);
+  reader->bad = reader->bad || self.head.kind == RESPONSE_RESCHEDULED ||
+                self.head.kind == RESPONSE_FAILED; // here they say nothing
   if (reader->bad)
     self.head.kind = RESPONSE_ERROR; // response_fill says so
   open_request *request = request_table_begin(requests, call->id);
   if (request == NULL)
     return; // it has ended; a model may say once more that it is final
+  if ((call->flags & (RESPONSE_FORGOTTEN | RESPONSE_AGAIN)) != 0) {
+    take_rescheduled(instance, request, (call->flags & RESPONSE_AGAIN) != 0);
+    return;
+  }
   const bool decoupled = request->factory != NULL;
   if (decoupled)
     respond_more(&self, request);
@@ -228,6 +282,29 @@ static void take_is_cancelled(python_instance *instance, worker_link *link,
                 .kind = call->kind, .id = call->id, .flags = REPLY_FINAL, .value = cancelled});
 }
 
+// May take milliseconds, while the driver makes memory.
+static void take_device_call(const python_instance *instance, worker_link *link,
+                             const channel_message *call)
+{
+  device_share *devices = worker_link_devices(link);
+  control_part control;
+  size_t length;
+  if (devices == NULL) {
+    channel_close(link->channel); // it would wait for the answer for ever
+    return;
+  }
+  if (call->kind == CALL_DEVICE_ROOM) {
+    device_share_grant(devices, worker_name(instance->worker), (int)call->flags, call->value);
+    return;
+  }
+  control_part_copy(&control, link, call);
+  const char *text = wire_get_text(&control.reader, &length);
+  AUTO_FREE char *why =
+      control.reader.bad ? NULL : strndup(text, length < MAX_REASON ? length : MAX_REASON);
+  device_share_refuse(devices, (int)call->flags, why == NULL ? "its worker cannot map it" : why);
+  control_part_fini(&control);
+}
+
 bool open_request_take_call(python_instance *instance, worker_link *link,
                             const channel_message *call)
 {
@@ -240,7 +317,11 @@ bool open_request_take_call(python_instance *instance, worker_link *link,
     control_part_fini(&control);
     return true;
   case CALL_RELEASE:
-    channel_release(link->channel, call->value);
+    worker_link_release(link, call->value);
+    return true;
+  case CALL_DEVICE_ROOM:
+  case CALL_DEVICE_UNMAPPED:
+    take_device_call(instance, link, call);
     return true;
   case CALL_IS_CANCELLED:
     take_is_cancelled(instance, link, call);

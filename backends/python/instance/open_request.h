@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an open request is answered: response, statistics, release. Of whoever uses it, or has taken
 // it out of the table; any thread, unless said otherwise.
 #ifndef NEREID_PYTHON_OPEN_REQUEST_H
@@ -14,9 +15,10 @@ void open_request_log_error(const python_instance *instance, const open_request 
                             TRITONSERVER_Error *error_owned, const char *doing);
 
 // Makes its response of what a worker said; without `response` there is an `error` why. The reader
-// is past it afterwards.
+// is past it afterwards. `devices`: NULL where no tensor may be on one, so that no driver is
+// called.
 void open_request_fill(const python_instance *instance, open_request *self, const channel *channel,
-                       wire_reader *reader, const wire_response *head);
+                       device_share *devices, wire_reader *reader, const wire_response *head);
 
 void open_request_report(const python_instance *instance, const open_request *self, bool success);
 void open_request_release(const python_instance *instance, const open_request *self);
@@ -28,6 +30,14 @@ void open_request_end(const python_instance *instance, open_request *self);
 // The same with an error in place of all that.
 void open_request_fail(const python_instance *instance, open_request *self,
                        TRITONSERVER_Error *error);
+
+// Takes a request that the caller uses out of the table, whose worker is gone: the same, where an
+// answer is still due.
+void open_request_abandon(python_instance *instance, open_request *self, TRITONSERVER_Error *error);
+
+// Has it go again, after it has been reported; answers with the error where it must not. It is out
+// of the table.
+void open_request_reschedule(const python_instance *instance, open_request *self);
 
 // What a worker says of its requests beside the answers to executions: responses that come later,
 // logs, memory that it gives back, whether a request is cancelled. Replies where the call has a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slots that stay where they are, each with a generation, which tells an old handle from a new one.
 #include "instance/request_table.h"
 

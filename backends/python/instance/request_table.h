@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requests that a worker has been given and that are not answered for good. The worker names
 // them by handles, which it may make up: a handle that is not of an open request finds nothing. Any
 // thread; one thread at a time uses a request, briefly and while it waits for no other.
@@ -27,6 +28,9 @@ typedef struct open_request {
   uint64_t exec_start_ns;
   uint64_t compute_start_ns;
   uint64_t compute_end_ns; // 0: when it is reported
+  bool goes_again;         // the request was rescheduled: the factory is here for what still comes
+  bool is_answered;        // its execution has ended
+  bool is_forgotten;       // nothing more comes with this handle
   // While it is answered.
   TRITONBACKEND_Response *response;
   TRITONSERVER_Error *error;

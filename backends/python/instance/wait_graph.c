@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of nodes and calls, and the search for circles in it. A call is stuck while it waits
 // for calls that are: what is stuck after a new wait, and was not before, is so by that wait.
 #include "instance/wait_graph.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who waits for whom: the calls of models that workers have made, and which of them an execution
 // waits for. A wait that would close a circle is refused with a text that names the circle. One
 // graph for the whole library, since circles go through its backends. Any thread.

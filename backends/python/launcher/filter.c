@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which system calls a worker may make: all but those of the lists below.
 #include "launcher.h"
 #include "util.h"

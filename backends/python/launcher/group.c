@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounds the processes of workers when the server is root: RLIMIT_NPROC does not count root's. All
 // workers of a server are in one control group for that, if the host lets it make one.
 #include "launcher.h"

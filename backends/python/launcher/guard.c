@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The launcher stays beside the program as its guard. Whatever the program leaves behind, also in
 // sessions of its own, becomes the guard's child and ends with the program. The guard ends as the
 // program did, with everything when the server does (PROTOCOL_KILL_SIGNAL, which the kernel sends

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which files a worker may reach, and which processes it may signal or look into: Landlock. The
 // system calls have no functions in the C library, and headers older than the kernel lack the newer
 // names, so they are here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program that starts a Python worker. It becomes two processes: the guard stays and sees to it
 // that all ends with the worker; the other gives up what a worker does not need, then runs the
 // interpreter in its place. It runs before the model's code and trusts only its command line. Each

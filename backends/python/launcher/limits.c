@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker may use: resource limits, capabilities, the number of its processes.
 #include "launcher.h"
 #include "util.h"

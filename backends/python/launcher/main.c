@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the command line and takes the steps of launcher.h in their order.
 #include "launcher.h"
 #include "util.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // At level strict a worker has users, mounts, network and System V IPC of its own. They end with
 // it, and so does what it has written. At level standard root's has mounts of its own.
 #include "launcher.h"
@@ -44,7 +45,9 @@ void launcher_enter_namespaces(const launcher_options *options)
   map_user("/proc/self/uid_map", user);
   map_user("/proc/self/gid_map", group);
   mount_scratch(options->scratch_bytes);
-  if (setenv("TMPDIR", LAUNCHER_SCRATCH, 1) != 0 || setenv("HOME", LAUNCHER_SCRATCH, 1) != 0)
+  // CUDA's driver keeps what it compiles in a cache, below HOME unless it is told where
+  if (setenv("TMPDIR", LAUNCHER_SCRATCH, 1) != 0 || setenv("HOME", LAUNCHER_SCRATCH, 1) != 0 ||
+      setenv("CUDA_CACHE_PATH", LAUNCHER_SCRATCH "/cuda-cache", 1) != 0)
     launcher_fail(errno, "sandbox strict cannot set TMPDIR");
 }
 

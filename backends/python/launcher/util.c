@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the launcher's steps fail, and what several of them read and write.
 #include "util.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the launcher's steps share. It knows none of them.
 #ifndef NEREID_PYTHON_LAUNCHER_UTIL_H
 #define NEREID_PYTHON_LAUNCHER_UTIL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds a model's files and interpreter, and reads its configuration. Load threads.
 #include "model/model.h"
 
@@ -82,10 +83,28 @@ static int64_t instance_count(const json_t *config)
   json_t *group;
   json_array_foreach(json_object_get(config, "instance_group"), i, group)
   {
-    int64_t count = json_integer_value(json_object_get(group, "count"));
-    total += count > 0 ? count : 1;
+    const int64_t given = json_integer_value(json_object_get(group, "count"));
+    const int64_t gpus = (int64_t)json_array_size(json_object_get(group, "gpus"));
+    total += (given > 0 ? given : 1) * (gpus > 0 ? gpus : 1);
   }
   return total > 0 ? total : 1;
+}
+
+// As many processes as instances, each of which may make a context of its own on its GPU.
+static void report_processes(const python_model *self)
+{
+  size_t i, gpus = 0;
+  const json_t *group;
+  json_array_foreach(json_object_get(self->config, "instance_group"), i, group)
+  {
+    gpus += json_array_size(json_object_get(group, "gpus"));
+  }
+  if (gpus > 0)
+    BACKEND_LOG_INFO(
+        "model '%s': %lld Python processes, one for each instance; those on a GPU take "
+        "memory of it when they use CUDA (an instance_group says how many and where; "
+        "without one: --backend-config=python,default-instance-kind=KIND_CPU)",
+        self->name, (long long)instance_count(self->config));
 }
 
 static void free_config(python_model *self)
@@ -140,15 +159,21 @@ static TRITONSERVER_Error *find_python(python_model *self)
   return NULL;
 }
 
-// Triton's parameter for inputs in GPU memory, which there are none of: it is checked, and nothing
-// more.
-static TRITONSERVER_Error *check_parameters(const python_model *self)
+static TRITONSERVER_Error *read_parameters(python_model *self)
 {
   const char *given = backend_parameter(self->config, "FORCE_CPU_ONLY_INPUT_TENSORS");
-  if (given == NULL || strcmp(given, "yes") == 0 || strcmp(given, "no") == 0)
+  if (given == NULL)
     return NULL;
-  return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                       "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: '%s'", given);
+  self->takes_devices = strcmp(given, "no") == 0;
+  if (self->takes_devices)
+    BACKEND_LOG_INFO("Input tensors can be both in CPU and GPU. "
+                     "FORCE_CPU_ONLY_INPUT_TENSORS is off.");
+  else if (strcmp(given, "yes") == 0)
+    BACKEND_LOG_INFO("Forcing CPU only input tensors.");
+  else
+    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                         "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: %s'", given);
+  return NULL;
 }
 
 // ---- life
@@ -163,8 +188,9 @@ static TRITONSERVER_Error *load(python_model *self)
   if (self->name == NULL)
     return backend_error_no_memory("the model");
   BACKEND_RETURN_IF_ERROR(python_model_read_config(self));
-  BACKEND_RETURN_IF_ERROR(check_parameters(self));
+  BACKEND_RETURN_IF_ERROR(read_parameters(self));
   BACKEND_RETURN_IF_ERROR(find_files(self));
+  report_processes(self);
   return find_python(self);
 }
 

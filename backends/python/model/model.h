@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loaded version of a Python model: where its files are, which interpreter runs it, what its
 // configuration says of outputs. Made in TRITONBACKEND_ModelInitialize; its instances read it.
 #ifndef NEREID_PYTHON_MODEL_H
@@ -27,6 +28,7 @@ typedef struct python_model {
   char *config_text;
   int64_t max_batch_size;
   bool decoupled;
+  bool takes_devices;         // inputs may lie on a GPU: FORCE_CPU_ONLY_INPUT_TENSORS is "no"
   output_signature signature; // its texts are the configuration's
   worker_settings workers;
   _Atomic(struct python_instance *) spare; // completed the configuration; the first one takes it

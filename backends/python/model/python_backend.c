@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads --backend-config, finds the worker's files, and makes what all models share.
 #include "model/python_backend.h"
 
@@ -6,6 +7,7 @@
 #include "backend_log.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "codec/device_share.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -41,8 +43,9 @@ static const python_setting SETTINGS[] = {
 
 // Keys that are not for this backend to warn of: its others, and those that every backend is given.
 static const char *const OTHERS[] = {
-    "python-executable", "environment-cache",      "environment-most-bytes", "auto-complete-config",
-    "backend-directory", "min-compute-capability", "default-max-batch-size", "framework-search"};
+    "python-executable",      "environment-cache", "environment-most-bytes",
+    "auto-complete-config",   "backend-directory", "min-compute-capability",
+    "default-max-batch-size", "framework-search",  "default-instance-kind"};
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -91,6 +94,17 @@ static TRITONSERVER_Error *read_environments(python_backend *self, const json_t 
                                &limits, &self->environments);
 }
 
+// Of models without an instance group, on a machine with GPUs.
+static TRITONSERVER_Error *read_default_kind(python_backend *self, const json_t *settings)
+{
+  const char *kind = json_string_value(json_object_get(settings, "default-instance-kind"));
+  self->prefers_gpu = kind == NULL || strcmp(kind, "KIND_GPU") == 0;
+  if (self->prefers_gpu || strcmp(kind, "KIND_CPU") == 0)
+    return NULL;
+  return backend_error_invalid(
+      "setting default-instance-kind: '%s' is neither KIND_GPU nor KIND_CPU", kind);
+}
+
 static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
 {
   const char *key;
@@ -101,6 +115,7 @@ static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
   const char *interpreter = json_string_value(json_object_get(settings, "python-executable"));
   if (interpreter != NULL && (self->interpreter = strdup(interpreter)) == NULL)
     return backend_error_no_memory("the backend");
+  BACKEND_RETURN_IF_ERROR(read_default_kind(self, settings));
   BACKEND_RETURN_IF_ERROR(worker_sandbox_init(&self->sandbox, settings));
   BACKEND_RETURN_IF_ERROR(read_environments(self, settings));
   json_object_foreach(settings, key, ignored)
@@ -193,6 +208,7 @@ void python_backend_free(python_backend *self)
   while (self->users > 0)
     pthread_cond_wait(&self->unused, &self->lock);
   pthread_mutex_unlock(&self->lock);
+  device_share_await_retired();
   pthread_cond_destroy(&self->unused);
   pthread_mutex_destroy(&self->lock);
   environment_cache_free(self->environments);

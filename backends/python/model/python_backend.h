@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The backend's state: settings, where the worker's files are. Lives from
 // TRITONBACKEND_Initialize to TRITONBACKEND_Finalize; read by all models at once.
 #ifndef NEREID_PYTHON_BACKEND_H
@@ -17,6 +18,7 @@ typedef struct python_backend {
   char *interpreter;     // setting python-executable, NULL when not given
   int64_t timeout_s;     // setting stub-timeout-seconds
   int64_t hand_ahead_us; // setting hand-ahead-us
+  bool prefers_gpu;      // setting default-instance-kind
   worker_sandbox sandbox;
   environment_cache *environments;
   pthread_mutex_t lock; // guards what follows

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A counted channel, and the replies that wait for room in it.
 #include "process/link.h"
 
@@ -27,7 +28,7 @@ static size_t region_size(void)
   return all < most ? all : most;
 }
 
-TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)
+TRITONSERVER_Error *worker_link_new(size_t shared_most, int socket, worker_link **made)
 {
   worker_link *self = calloc(1, sizeof *self);
   if (self == NULL)
@@ -39,6 +40,7 @@ TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)
                                      strerror(failure));
   }
   channel_limit(self->channel, shared_most);
+  self->socket = socket;
   refcount_init(&self->references);
   pthread_mutex_init(&self->lock, NULL);
   list_init(&self->kept);
@@ -58,9 +60,31 @@ void worker_link_unref(worker_link *self)
     return;
   list_foreach_safe (kept_reply, reply, node, &self->kept)
     free(reply);
+  device_share_retire(atomic_load(&self->devices));
+  free(self->end_cause);
   channel_free(self->channel);
+  cleanup_close(&self->socket);
   pthread_mutex_destroy(&self->lock);
   free(self);
+}
+
+device_share *worker_link_devices(worker_link *self)
+{
+  LOCK_SCOPE(&self->lock);
+  device_share *devices = atomic_load(&self->devices);
+  if (devices == NULL) {
+    devices = device_share_new(self->socket);
+    atomic_store(&self->devices, devices);
+  }
+  return devices;
+}
+
+bool worker_link_release(worker_link *self, uint64_t block)
+{
+  device_share *devices = atomic_load_explicit(&self->devices, memory_order_acquire);
+  if (devices != NULL) // first: the block's place may be another's at once
+    device_share_release(devices, block);
+  return channel_release(self->channel, block);
 }
 
 bool control_part_copy(control_part *self, const worker_link *link, const channel_message *message)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The channel to one worker process, shared by all who use it: the instance, its listener,
 // inferences that the model has under way. When the worker dies the instance makes a new link; the
 // old one lives until the last user lets go of it. Any thread, unless said otherwise.
@@ -7,28 +8,43 @@
 #include "base/list.h"
 #include "base/refcount.h"
 #include "channel.h"
+#include "codec/device_share.h"
 #include "wire.h"
 
 #include "triton/core/tritonbackend.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 typedef struct worker_link {
   refcount references;
   channel *channel;
+  int socket; // our end; that it is closed tells the worker to exit
+  _Atomic(device_share *) devices;
   // The id of a question for readiness that the worker has not answered yet; 0: none. Of the thread
   // that has the slot.
   uint64_t question;
+  char *end_cause;      // NULL: it runs, or nobody knows; the worker's lock guards it
+  _Atomic bool is_over; // the worker is gone, and its listener answers what no execution has
   pthread_mutex_t lock; // guards what follows
   list kept;            // replies
   size_t kept_count;
 } worker_link;
 
 // Makes a channel whose regions have as much address space as the machine has memory, 64 GiB at
-// most. `shared_most` bytes at a time are in blocks of the host's.
-TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made);
+// most. `shared_most` bytes at a time are in blocks of the host's. `socket`: our end, taken after
+// success.
+TRITONSERVER_Error *worker_link_new(size_t shared_most, int socket, worker_link **made);
 worker_link *worker_link_ref(worker_link *self);
-void worker_link_unref(worker_link *self); // NULL does nothing
+void worker_link_unref(worker_link *self); // NULL does nothing; a loop may be the last
+
+// The memory on devices that is shared with the worker; made by the first who asks. NULL: no
+// memory.
+device_share *worker_link_devices(worker_link *self);
+
+// The worker does not use the block of the host's any more, nor what is on devices with it. False:
+// it is no block in use.
+bool worker_link_release(worker_link *self, uint64_t block);
 
 // A private copy of a message's control part, which the worker cannot change while it is read.
 typedef struct control_part {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the settings, and writes from them the launcher's command line, and which of the server's
 // variables a worker gets.
 #include "process/sandbox.h"
@@ -6,6 +7,7 @@
 #include "backend_error.h"
 #include "base/cleanup.h"
 
+#include <dlfcn.h>
 #include <fnmatch.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -142,6 +144,20 @@ static void add_list(string_list *self, const char *paths)
   }
 }
 
+// The driver is where this process has found it, if it has; and what it asks the kernel's module.
+static void add_driver(string_list *self)
+{
+  Dl_info found = {0};
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD | RTLD_LOCAL);
+  if (library == NULL)
+    return;
+  const void *function = dlsym(library, "cuInit");
+  if (function != NULL && dladdr(function, &found) != 0 && found.dli_fname != NULL)
+    add_readable(self, found.dli_fname, true);
+  add_readable(self, "/proc/driver/nvidia", false);
+  dlclose(library);
+}
+
 static void add_devices(string_list *self)
 {
   glob_t found;
@@ -174,6 +190,7 @@ static void add_strict(string_list *self, const worker_sandbox *sandbox, const w
   string_list_add_format(self, "--read=%s/worker", paths->backend);
   add_readable(self, main_file, true);
   add_list(self, sandbox->read_paths);
+  add_driver(self);
   add_devices(self);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker is kept from, as the backend's settings say, and the command line and variables
 // with which it is started so: see launcher/launcher.h.
 #ifndef NEREID_PYTHON_SANDBOX_H

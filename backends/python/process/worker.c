@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of a worker: its start, its end, the next one. See worker.h. Any thread, unless said
 // otherwise.
 #include "process/worker_rpc.h"
@@ -8,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
+#include "channel_descriptor.h"
 #include "codec/protocol.h"
 
 #include <assert.h>
@@ -48,28 +50,6 @@ bool worker_is_here(const worker *self)
 
 // ---- starting
 
-// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its
-// end.
-static void pass_channel(int socket, int descriptor)
-{
-  char byte = 0;
-  struct iovec part = {.iov_base = &byte, .iov_len = 1};
-  union {
-    char bytes[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr header;
-  } control = {0};
-  struct msghdr message = {.msg_iov = &part,
-                           .msg_iovlen = 1,
-                           .msg_control = &control,
-                           .msg_controllen = sizeof control.bytes};
-  control.header.cmsg_level = SOL_SOCKET;
-  control.header.cmsg_type = SCM_RIGHTS;
-  control.header.cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
-  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
-    ;
-}
-
 static void process_ended(void *user, char *cause_owned)
 {
   worker *self = user;
@@ -85,8 +65,11 @@ static void process_ended(void *user, char *cause_owned)
   if (self->state == WORKER_STARTING || self->state == WORKER_READY)
     worker_set_state(self, WORKER_DOWN);
   self->retry_ns = 0;
-  if (self->link != NULL)
+  if (self->link != NULL) {
+    if (self->cause != NULL && self->link->end_cause == NULL)
+      self->link->end_cause = strdup(self->cause);
     channel_close(self->link->channel);
+  }
   pthread_cond_broadcast(&self->changed);
 }
 
@@ -129,14 +112,13 @@ static const process_events EVENTS = {
     .line = process_line, .timer = process_timer, .ended = process_ended};
 
 // The link is in place before the process is started, since it may end at once.
-static void enter(worker *self, worker_link *link, int socket)
+static void enter(worker *self, worker_link *link)
 {
   LOCK_SCOPE(&self->lock);
   self->number++;
   self->checked = WORKER_UNCHECKED;
   self->ready_until_ns = 0;
   self->link = link;
-  self->socket = socket;
 }
 
 // Starts the process of a new worker, without talking to it. After an error process_ended and
@@ -146,24 +128,33 @@ static TRITONSERVER_Error *spawn(worker *self)
   worker_link *link;
   worker_process *process;
   int ends[2];
-  BACKEND_RETURN_IF_ERROR(worker_link_new(self->settings->shared_bytes, &link));
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    worker_link_unref(link);
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return backend_error_unavailable("cannot make a socket pair: %s", strerror(errno));
+  TRITONSERVER_Error *error = worker_link_new(self->settings->shared_bytes, ends[0], &link);
+  if (error != NULL) {
+    close(ends[0]);
+    close(ends[1]);
+    return error;
   }
-  enter(self, link, ends[0]);
-  const worker_command command = {.arguments = self->settings->command,
+  enter(self, link);
+  const worker_command command = {.what = "a Python worker",
+                                  .thread = "py process",
+                                  .kill_signal = PROTOCOL_KILL_SIGNAL,
+                                  .arguments = self->settings->command,
                                   .environment = self->settings->environment,
                                   .socket = ends[1],
                                   .connection = ends[0],
                                   .timer = self->quiet_timer};
-  TRITONSERVER_Error *error = worker_process_start(&command, &EVENTS, self, &process);
+  error = worker_process_start(&command, &EVENTS, self, &process);
   close(ends[1]);
   BACKEND_RETURN_IF_ERROR(error);
-  pass_channel(ends[0], channel_descriptor(link->channel));
+  int failure = channel_send_descriptor(ends[0], channel_descriptor(link->channel));
+  if (failure != 0)
+    BACKEND_LOG_WARN("a Python worker cannot be given its channel: %s", strerror(failure));
   LOCK_SCOPE(&self->lock);
   self->process = process;
-  if (self->state == WORKER_STOPPED) // meanwhile; who stopped it could not kill this one
+  // stopped: meanwhile; who did could not kill this one
+  if (failure != 0 || self->state == WORKER_STOPPED)
     worker_process_kill(process);
   return NULL;
 }
@@ -191,7 +182,9 @@ static void reap(worker *self)
     pthread_cond_wait(&self->changed, &self->lock);
   bool goes_on = self->arguments != NULL && self->state != WORKER_STOPPED;
   unsigned pause = goes_on ? worker_count_death_locked(self, clock_monotonic_ns()) : 0;
-  TRITONSERVER_Error *error = worker_gone_locked(self);
+  TRITONSERVER_Error *error = worker_gone_locked(self, self->link);
+  if (self->link != NULL)
+    self->link->is_over = true;
   pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
   if (goes_on)
@@ -212,8 +205,6 @@ static void let_go(worker *self)
   pthread_mutex_unlock(&self->lock);
   worker_process_free(process);
   worker_link_unref(link);
-  cleanup_close(&self->socket);
-  self->socket = -1;
 }
 
 // ---- the next worker
@@ -340,7 +331,7 @@ worker *worker_new(const worker_settings *settings, const char *name, const work
   self->settings = settings;
   self->events = events;
   self->user = user;
-  self->socket = self->quiet_timer = -1;
+  self->quiet_timer = -1;
   worker_placement_get(&self->placement);
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->changed, NULL);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps one worker alive: starts it, talks it through its start, serves its calls on a thread of
 // its own (the listener), notices its end, tells its owner, and starts it again with growing
 // pauses.
@@ -65,6 +66,9 @@ TRITONSERVER_Error *worker_initialize(worker *self, const char *name, const char
 void worker_stop(worker *self);
 // Has been stopped, or was never started. NULL does nothing.
 void worker_free(worker *self);
+
+// Bytes of memory that the worker, its guard and all that it has started take; 0: there is none.
+uint64_t worker_memory(worker *self);
 
 // What lines about it are about; a request's id may be added.
 const char *worker_name(const worker *self);

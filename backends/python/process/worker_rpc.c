@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said to a worker and asked of it besides inference. Load threads, the starter, and
 // threads of the server that ask for readiness.
 #include "process/worker_rpc.h"

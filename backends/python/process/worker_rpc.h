@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker is told and asked about its life; see worker_rpc.c.
 #ifndef NEREID_PYTHON_WORKER_RPC_H
 #define NEREID_PYTHON_WORKER_RPC_H

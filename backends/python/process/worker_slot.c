@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker is at the moment, why it is gone, and the slot: who may send to it. See worker.h.
 // Any thread.
 #include "process/worker_slot.h"
@@ -6,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/state.h"
 #include "base/thread.h"
+#include "process_memory.h"
 
 #include <assert.h>
 #include <string.h>
@@ -42,6 +44,15 @@ worker_link *worker_current_link(worker *self)
   return self->link == NULL ? NULL : worker_link_ref(self->link);
 }
 
+// Without the lock: who executes shall not wait.
+uint64_t worker_memory(worker *self)
+{
+  pthread_mutex_lock(&self->lock);
+  pid_t guard = self->process == NULL ? 0 : worker_process_id(self->process);
+  pthread_mutex_unlock(&self->lock);
+  return guard == 0 ? 0 : process_memory(guard);
+}
+
 // ---- why it is gone; the lock is held where a function's name ends in _locked
 
 void worker_kill_locked(worker *self)
@@ -50,13 +61,13 @@ void worker_kill_locked(worker *self)
     worker_process_kill(self->process);
 }
 
-TRITONSERVER_Error *worker_gone_locked(const worker *self)
+TRITONSERVER_Error *worker_gone_locked(const worker *self, const worker_link *link)
 {
+  const char *cause = link != NULL && link->end_cause != NULL ? link->end_cause : self->cause;
   return backend_error(
       self->dies_often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
       "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
-      worker_name(self), self->settings->model,
-      self->cause == NULL ? "it is not known how" : self->cause);
+      worker_name(self), self->settings->model, cause == NULL ? "it is not known how" : cause);
 }
 
 static bool has_ended_locked(const worker *self, const worker_link *link)
@@ -74,7 +85,7 @@ TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool 
   while (waits && !has_ended_locked(self, link) &&
          thread_wait(&self->changed, &self->lock, deadline))
     ;
-  return ended || waits ? worker_gone_locked(self) : NULL;
+  return ended || waits ? worker_gone_locked(self, link) : NULL;
 }
 
 unsigned worker_count_death_locked(worker *self, uint64_t now)
@@ -142,7 +153,7 @@ TRITONSERVER_Error *worker_acquire_slot(worker *self, worker_link **link)
     return NULL;
   }
   worker_release_slot_locked(self);
-  return worker_gone_locked(self);
+  return worker_gone_locked(self, NULL);
 }
 
 bool worker_try_acquire_slot(worker *self, worker_link **link)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a worker; see worker.h. worker_slot.c has its state and the slot, worker_rpc.c what
 // is said to it and asked of it besides inference, worker.c its life and its listener.
 #ifndef NEREID_PYTHON_WORKER_SLOT_H
@@ -74,7 +75,6 @@ struct worker {
   char *start_failure; // why this side ended it while it started
   worker_link *link;
   worker_process *process;
-  int socket; // our end; closing it tells the worker to exit
   bool has_complete;
   bool has_is_ready;
   unsigned checks; // of readiness, under way
@@ -103,8 +103,8 @@ void worker_release_slot_locked(worker *self);
 // Ends the present worker's process, if there is one; the lock is held.
 void worker_kill_locked(worker *self);
 
-// How the last worker ended.
-TRITONSERVER_Error *worker_gone_locked(const worker *self);
+// How the worker behind `link` ended, NULL: the last one.
+TRITONSERVER_Error *worker_gone_locked(const worker *self, const worker_link *link);
 
 // Why the worker behind `link`, NULL: the present one, is gone; one that is not is ended. `waits`:
 // for a moment, until its end is seen; else NULL when it is not yet.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of unpacked archives, and the private directory that they are in.
 #include "pyenv/cache.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unpacked archives of Python environments: one directory for each archive as it is now, shared by
 // the models that name it, unpacked once, removed with its last user. They are below a private
 // directory that ends with the cache. Load threads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From what the configuration names to an interpreter. Load threads.
 #include "pyenv/interpreter.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which Python runs a model: that of the environment which the model's configuration names
 // (EXECUTION_ENV_PATH: a directory or an archive), that of the backend's settings, or python3 in
 // PATH.

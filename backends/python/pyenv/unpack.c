@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads an archive by libarchive, and checks each entry before it is made.
 #include "pyenv/unpack.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unpacks an archive (tar or zip, with any of the usual compressions) of a Python environment into
 // a directory. The archive may be hostile: the kernel keeps every path beneath the directory, links
 // lead nowhere else, and what is written is bounded. Load threads.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model imports, usually as pb_utils: the names and signatures of Triton's Python backend.
 
 docs/python.md lists them.

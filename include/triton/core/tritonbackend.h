@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface between the server and backends ("south seam"): what a libtriton_NAME.so
 // implements and may call. Binary compatible with Triton Inference Server's backend API of the
 // version below.

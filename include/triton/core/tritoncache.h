@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface between the server and response caches: what a libtritoncache_NAME.so
 // implements and may call. Binary compatible with Triton Inference Server's cache API of the
 // version below. The rules of tritonserver.h hold.

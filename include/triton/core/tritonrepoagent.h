@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface between the server and repository agents, which may check or change a model's
 // files before they are loaded: what a libtritonrepoagent_NAME.so implements and may call.
 // Binary compatible with Triton Inference Server's repository agent API of the version below.

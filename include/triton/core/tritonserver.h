@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The in-process interface of the server ("north seam"): what front ends and programs that
 // embed the server call. Binary compatible with Triton Inference Server's C API of the version
 // below: names, signatures, enumerators.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OUTPUT0 = INPUT0 + INPUT1, and a line in the log for each batch."""
 import triton_python_backend_utils as pb_utils
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A picture of a handwritten digit, as 8 x 8 pixels from 0 (paper) to 16 (ink)."""
 import io
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts, drains and stops the gRPC listener.
 #include "frontend/grpc/grpc_server.h"
 

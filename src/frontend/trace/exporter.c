@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exporter's queue and thread: see exporter.h.
 #include "frontend/trace/exporter.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes finished records and replaced settings, in order, and writes them on a thread of its own
 // ("trace-export"). Nobody waits for it: when it holds more than it may, records are dropped and
 // counted (nereid_trace_dropped_total).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON files, as Triton writes them: an array of entries. With a log frequency, or when a setting's
 // count is at its end, the traces so far become a file of their own, `path`.0 and so on; others are
 // in `path`. That file is an array at any time: its last byte, "]", moves. It is written when

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OTLP over HTTP with protobuf bodies. What the collector does not take is lost: it is counted, and
 // one line is logged until it takes something again. The exporter's thread.
 //

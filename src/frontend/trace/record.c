@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recording: the functions that the core reports to. Any thread that works for the request.
 #include "frontend/trace/record.h"
 
@@ -158,27 +159,96 @@ static void report_activity(TRITONSERVER_InferenceTrace *trace,
   append_event(r, part, (int)activity, name, moment_ns, NULL);
 }
 
+// ---- tensors
+
+static trace_input *find_input(const trace_record *r, TRITONSERVER_DataType datatype,
+                               const void *base, size_t size)
+{
+  for (trace_input *input = r->inputs; input != NULL; input = input->next)
+    if (input->datatype == datatype && input->base == base && input->size == size)
+      return input;
+  return NULL;
+}
+
+bool trace_takes_gpu_inputs(const trace_record *r)
+{
+  return r != NULL && r->takes_tensors;
+}
+
+void trace_record_gpu_input(trace_record *r, TRITONSERVER_DataType datatype, const void *base,
+                            size_t size, int64_t device)
+{
+  bool whole;
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  bool is_read =
+      gpu_tensor_text_append(&text, datatype, base, size, device, RECORD_MAX_BYTES, &whole);
+  LOCK_SCOPE(&r->lock);
+  r->incomplete = r->incomplete || (is_read && (!whole || text.failed));
+  trace_input *input = allocate_counted(r, sizeof(*input));
+  if (input == NULL)
+    return;
+  *input = (trace_input){.next = r->inputs, .datatype = datatype, .base = base, .size = size};
+  if (is_read)
+    input->text = keep_bytes(r, buffer_view(&text));
+  r->inputs = input;
+}
+
+// An input of the request that was read before. False: the tensor has to be read now. *text NULL:
+// there is nothing to be kept of it.
+static bool find_text(trace_record *r, TRITONSERVER_InferenceTraceActivity activity,
+                      TRITONSERVER_DataType datatype, const void *base, size_t size, slice *text)
+{
+  *text = (slice){NULL, 0};
+  if (activity != TRITONSERVER_TRACE_TENSOR_QUEUE_INPUT)
+    return false;
+  LOCK_SCOPE(&r->lock);
+  const trace_input *input = find_input(r, datatype, base, size);
+  if (input != NULL)
+    *text = input->text;
+  return input != NULL || r->incomplete;
+}
+
+// *text is in the record's memory or in `made`; false: it cannot be had. *whole: it is all of it.
+static bool read_tensor(trace_record *r, TRITONSERVER_InferenceTraceActivity activity,
+                        TRITONSERVER_DataType datatype, const void *base, size_t size,
+                        TRITONSERVER_MemoryType type, int64_t device, buffer *made, slice *text,
+                        bool *whole)
+{
+  *whole = true;
+  if (type == TRITONSERVER_MEMORY_GPU && find_text(r, activity, datatype, base, size, text))
+    return text->data != NULL;
+  bool is_read = true;
+  if (type == TRITONSERVER_MEMORY_GPU)
+    is_read = gpu_tensor_text_append(made, datatype, base, size, device, RECORD_MAX_BYTES, whole);
+  else
+    *whole = tensor_text_append(made, datatype, base, size, RECORD_MAX_BYTES);
+  *text = buffer_view(made);
+  return is_read;
+}
+
 static void report_tensor(TRITONSERVER_InferenceTrace *trace,
                           TRITONSERVER_InferenceTraceActivity activity, const char *name,
                           TRITONSERVER_DataType datatype, const void *base, size_t byte_size,
                           const int64_t *dims, uint64_t dim_count,
                           TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, void *userp)
 {
-  (void)memory_type_id;
-  if (memory_type == TRITONSERVER_MEMORY_GPU)
-    return;
+  slice text;
+  bool whole;
   trace_record *r = userp;
   AUTO_BUFFER buffer data = BUFFER_EMPTY;
   AUTO_BUFFER buffer shape = BUFFER_EMPTY;
-  bool whole = tensor_text_append(&data, datatype, base, byte_size, RECORD_MAX_BYTES);
+  if (!read_tensor(r, activity, datatype, base, byte_size, memory_type, memory_type_id, &data,
+                   &text, &whole))
+    return;
   tensor_text_append(&shape, TRITONSERVER_TYPE_INT64, dims, dim_count * sizeof(*dims), SIZE_MAX);
+  const bool is_kept = data.size == 0 && text.size > 0; // in the record's memory
   LOCK_SCOPE(&r->lock);
   trace_part *part = part_of(r, trace);
   trace_tensor *tensor = allocate_counted(r, sizeof(*tensor));
   if (tensor == NULL)
     return;
   *tensor =
-      (trace_tensor){keep_bytes(r, slice_of(name)), keep_bytes(r, buffer_view(&data)),
+      (trace_tensor){keep_bytes(r, slice_of(name)), is_kept ? text : keep_bytes(r, text),
                      keep_bytes(r, buffer_view(&shape)), TRITONSERVER_DataTypeString(datatype)};
   r->incomplete = r->incomplete || !whole || data.failed || shape.failed;
   append_event(r, part, (int)activity, TRITONSERVER_InferenceTraceActivityString(activity),
@@ -218,6 +288,7 @@ trace_record *record_new(trace_setting *setting)
   r->setting = setting;
   r->end = &r->first;
   r->takes_moments = (level & TRITONSERVER_TRACE_LEVEL_TIMESTAMPS) != 0;
+  r->takes_tensors = (level & TRITONSERVER_TRACE_LEVEL_TENSORS) != 0;
   r->began_ns = clock_monotonic_ns();
   r->realtime_offset_ns = (int64_t)(clock_realtime_ns() - r->began_ns);
   TRITONSERVER_Error *failure =

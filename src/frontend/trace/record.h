@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is recorded of one request: a part for the request itself and one for each child of its
 // trace (steps of an ensemble, calls of a model), each with events in the order in which they were
 // reported. Whoever reports appends under the record's lock; once complete it is only read.
@@ -26,6 +27,16 @@ typedef struct trace_tensor {
   slice shape;
   const char *datatype; // static
 } trace_tensor;
+
+// The text of an input in memory of a GPU, made before the core reported it: it reports on threads
+// that may not ask a GPU.
+typedef struct trace_input {
+  struct trace_input *next;
+  TRITONSERVER_DataType datatype;
+  const void *base;
+  size_t size;
+  slice text; // data NULL: it could not be read
+} trace_input;
 
 #define MOMENT_OF_FRONT_END (-1)
 
@@ -57,6 +68,7 @@ struct trace_record {
   TRITONSERVER_InferenceTrace *trace;      // until it is handed over
   uint64_t root_id;
   bool takes_moments; // of the front end; the core knows the level itself
+  bool takes_tensors; // the front end reads those in memory of GPUs before
 
   bool spans;                // for OpenTelemetry: contexts are given to the models
   trace_context_ids context; // the trace, and the client's span
@@ -70,6 +82,7 @@ struct trace_record {
   size_t bytes;
   bool incomplete; // too large, or memory was short
   trace_part *first, **end;
+  trace_input *inputs; // on GPUs
 };
 
 // Makes a record and its trace of the core. NULL: memory is short.
@@ -82,6 +95,11 @@ size_t record_span_count(const trace_record *r);
 // in quotes; at most about `limit` bytes of text. False: there are more.
 bool tensor_text_append(buffer *out, TRITONSERVER_DataType datatype, const void *base, size_t size,
                         size_t limit);
+
+// The same for memory of a GPU, copied from there; *whole: there are no more. False: it cannot be
+// read. May block for as long as the GPU is busy.
+bool gpu_tensor_text_append(buffer *out, TRITONSERVER_DataType datatype, const void *base,
+                            size_t size, int64_t device, size_t limit, bool *whole);
 
 // Appends the entries of the JSON file; each but the first one in `out` has a comma in front.
 void record_print(const trace_record *r, buffer *out);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entries of Triton's JSON file for one record. The exporter's thread; tests. Without printf,
 // which costs more than all the rest.
 #include "base/buffer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings of traces: how they inherit, how requests are chosen, what clients call them. See
 // settings.h and trace.h.
 #include "frontend/trace/settings.h"

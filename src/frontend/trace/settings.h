@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings that say which requests are traced. A setting does not change: an update replaces
 // it, so that traces under way end by the one that they began with. What counts down or up is in
 // it.

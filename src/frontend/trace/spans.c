@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spans of records in protobuf: see spans.h. The messages are those of OTLP 1.x
 // (https://opentelemetry.io/docs/specs/otlp/), so are the numbers of their fields.
 #include "frontend/trace/spans.h"

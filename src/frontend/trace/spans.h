@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a record to OpenTelemetry's spans, as Triton makes them: InferRequest, in it one for each
 // model, in that its compute and what a backend's activities NAME_START and NAME_END enclose; other
 // activities are events of the innermost span. The exporter's thread; tests.

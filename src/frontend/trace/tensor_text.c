@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors as text, as traces have them: see record.h.
 #include "frontend/common/json/json_tensor.h"
 #include "frontend/trace/record.h"

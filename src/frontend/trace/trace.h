@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces of inference requests, for all front ends: which requests are traced (settings of the
 // server and of models), what is kept of one, and where it goes: JSON files or an OpenTelemetry
 // collector. docs/tracing.md.
@@ -49,6 +50,13 @@ TRITONSERVER_InferenceTrace *trace_hand_over(trace_record *r);
 // A moment of the front end, with a static name. NULL is allowed. Any thread.
 void trace_record_moment(trace_record *r, const char *name, uint64_t moment_ns);
 void trace_record_now(trace_record *r, const char *name);
+
+// Whether trace_record_gpu_input is wanted. NULL is allowed.
+bool trace_takes_gpu_inputs(const trace_record *r);
+// Reads an input in memory of a GPU for the trace. By the thread that has the request, before it is
+// submitted; may block for as long as the GPU is busy.
+void trace_record_gpu_input(trace_record *r, TRITONSERVER_DataType datatype, const void *base,
+                            size_t size, int64_t device);
 
 // The reply is sent, or nobody waits for it. NULL is allowed.
 void trace_end(trace_record *r);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trace flags' values: see trace_config.h.
 #include "frontend/trace/trace_config.h"
 

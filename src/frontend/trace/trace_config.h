@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How requests are traced from the start: what the daemon's trace flags say. The main thread.
 #ifndef NEREID_FRONTEND_TRACE_TRACE_CONFIG_H
 #define NEREID_FRONTEND_TRACE_TRACE_CONFIG_H

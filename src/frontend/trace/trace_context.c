@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trace contexts as text: see trace_context.h.
 #include "frontend/trace/trace_context.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // W3C Trace Context: the ids that join the spans of several programs into one trace
 // (https://www.w3.org/TR/trace-context/). Pure functions on text, but for the ids' random numbers.
 #ifndef NEREID_FRONTEND_TRACE_TRACE_CONTEXT_H

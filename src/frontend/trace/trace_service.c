@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The service: settings behind a lock, and the exporter once there is something to export. See
 // trace.h. With tracing off a request costs one relaxed load.
 #include "frontend/trace/trace.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client of the listener: what it sends, in frames and messages, and what it is answered. Between
 // two pieces of what it sends the listener has a pass.
 #ifndef NEREID_TESTS_GRPC_CLIENT_H

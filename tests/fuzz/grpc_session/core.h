@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server behind the listener: models of the directory models, which answer at once (identity)
 // or when they are told to (held; loose, which is decoupled).
 #ifndef NEREID_TESTS_GRPC_CORE_H

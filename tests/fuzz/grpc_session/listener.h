@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A gRPC listener without threads: what loop.h, jobs.h and the server's counts say, done by whoever
 // calls pass. Time stands still until it is told to go on; jobs wait until one is run. One of them
 // at a time; only wakes come from other threads.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "replies.h"
 
 #include "../fuzz.h"
@@ -97,7 +98,7 @@ static void take_frame(replies *r, const frame *f)
     CHECK(f->size == 4 && number(f->payload, 4) > 0);
     break;
   default:
-    CHECK(!"a frame of a type that the server does not send");
+    CHECK(false); // a frame of a type that the server does not send
   }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server sends on a connection, read plainly: HTTP/2 frames whose order and streams are
 // right, and gRPC messages in them.
 #ifndef NEREID_TESTS_GRPC_REPLIES_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the first seeds of grpc_session, sessions as lists of steps (grpc_session_fuzz.c), one file for each:
 tests/fuzz/grpc_session/seeds.py DIRECTORY"""
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sessions of gRPC clients: the target and two unit tests are in several files, and have a server with models behind it, whose directories lie in the build tree.
 set(session_directory ${CMAKE_CURRENT_BINARY_DIR}/grpc_session)
 file(MAKE_DIRECTORY ${session_directory}/backends)

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receives the channel's descriptor; the thread that watches the host.
 #include "attach.h"
 
-#include "native.h"
+#include "channel/channel_descriptor.h"
+#include "device_region.h"
 #include "writable.h"
 
 #include <errno.h>
@@ -10,36 +12,23 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int receive_descriptor(int socket)
+// Takes what the host says of devices, if it says something. False: its end is gone.
+static bool hear(int socket)
 {
-  char byte;
-  struct iovec bytes = {.iov_base = &byte, .iov_len = 1};
-  union {
-    char space[CMSG_SPACE(sizeof(int))];
-    struct cmsghdr aligned;
-  } control;
-  struct msghdr message = {.msg_iov = &bytes,
-                           .msg_iovlen = 1,
-                           .msg_control = control.space,
-                           .msg_controllen = sizeof control.space};
-  ssize_t count;
-  do
-    count = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  while (count < 0 && errno == EINTR);
-  if (count < 0)
-    return -1;
-  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-  if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-    errno = EPROTO;
-    return -1;
-  }
+  protocol_device said;
   int descriptor;
-  memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-  return descriptor;
+  ssize_t count =
+      channel_receive_with_descriptor(socket, &said, sizeof said, &descriptor, MSG_DONTWAIT);
+  if (count <= 0)
+    return count < 0 && errno == EAGAIN;
+  if (count == sizeof said) // it is sent in one piece
+    device_hear(&said, descriptor);
+  else if (descriptor >= 0)
+    close(descriptor);
+  return true;
 }
 
 // Ends this process, and what it started, once the host's end of the socket pair is gone. Python
@@ -48,11 +37,7 @@ static void *watch(void *argument)
 {
   struct pollfd socket = {.fd = (int)(intptr_t)argument, .events = POLLIN};
   for (;;) {
-    char bytes[64];
-    if (poll(&socket, 1, -1) < 0)
-      continue;
-    ssize_t count = recv(socket.fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (count > 0 || (count < 0 && (errno == EINTR || errno == EAGAIN)))
+    if (poll(&socket, 1, -1) < 0 || hear(socket.fd))
       continue;
     if (getpgrp() == getpid())
       kill(0, SIGKILL);
@@ -117,12 +102,13 @@ static int start_watching(int socket)
 
 const char *attach_to_host(int socket)
 {
-  int memory = receive_descriptor(socket);
+  int memory = channel_receive_descriptor(socket);
   if (memory < 0)
     return "receiving the channel from the server";
   fcntl(socket, F_SETFD, FD_CLOEXEC);
   connection = socket;
   leave_signals_to_server();
+  device_keep_visible();
   pthread_atfork(NULL, NULL, become_child);
   int failed = channel_attach(memory, &native_channel);
   if (failed == 0)

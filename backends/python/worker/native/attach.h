@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a worker gets its channel, and how it ends when its host does.
 #ifndef NEREID_ATTACH_H
 #define NEREID_ATTACH_H

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts who looks at a block, and tells the host when nobody does.
 #include "block.h"
 
+#include "device.h"
 #include "fork.h"
 #include "writable.h"
 
@@ -10,7 +12,8 @@
 struct block {
   uint64_t offset;
   size_t count;
-  struct block *next; // in the list of blocks whose release waits for room in the ring
+  uint64_t lent_devices; // a bit for each whose memory others were given
+  struct block *next;    // in the list of blocks whose release waits for room in the ring
 };
 
 static block *waiting;
@@ -43,8 +46,20 @@ void block_flush(void)
   }
 }
 
+// Devices may still read what others were given. Without the GIL.
+static void await_devices(block *self)
+{
+  const uint64_t lent = self->lent_devices;
+  self->lent_devices = 0;
+  for (int device = 0; device < MAX_GPUS && lent >> device != 0; device++)
+    if ((lent >> device & 1) != 0)
+      error_free(device_synchronize(device)); // a fault is told by device_fault
+}
+
 void block_unref(block *self)
 {
+  if (self->count == 1 && self->lent_devices != 0)
+    await_devices(self);
   if (--self->count > 0)
     return;
   self->next = waiting;
@@ -54,6 +69,8 @@ void block_unref(block *self)
 
 bool block_unref_silently(block *self)
 {
+  if (self->count == 1 && self->lent_devices != 0)
+    await_devices(self);
   if (--self->count > 0)
     return false;
   free(self);
@@ -66,6 +83,7 @@ typedef struct buffer {
   PyObject_VAR_HEAD block *in; // NULL: foreign memory
   void (*release)(void *);     // of foreign memory
   void *owner;
+  int device;       // -1: none
   fork_piece piece; // of one in a block
   void *writable; // the same tensor, for the model to write to; NULL: nobody asked, or not possible
   fork_piece writable_piece;
@@ -84,6 +102,7 @@ static buffer *make(void *address, size_t size, unsigned datatype, unsigned rank
   buffer *made = (buffer *)PyType_GenericAlloc(type, 2 * (Py_ssize_t)rank);
   if (made == NULL)
     return NULL;
+  made->device = -1;
   made->address = address;
   made->size = size;
   made->datatype = datatype;
@@ -92,7 +111,7 @@ static buffer *make(void *address, size_t size, unsigned datatype, unsigned rank
   for (unsigned i = rank; i-- > 0;) {
     made->sizes[i] = (Py_intptr_t)dims[i];
     made->sizes[rank + i] = stride;
-    stride *= (Py_intptr_t)dims[i];
+    stride = (Py_intptr_t)((size_t)stride * (size_t)dims[i]); // no matter beside a 0
   }
   return made;
 }
@@ -109,11 +128,32 @@ PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datat
   return (PyObject *)made;
 }
 
-PyObject *buffer_new_foreign(void *address, size_t size, unsigned datatype, unsigned rank,
-                             const int64_t *dims, void (*release)(void *), void *owner)
+PyObject *buffer_new_on_device(block *in, int device, void *address, size_t size, unsigned datatype,
+                               unsigned rank, const int64_t *dims)
 {
   buffer *made = make(address, size, datatype, rank, dims);
   if (made != NULL) {
+    made->device = device;
+    made->in = in;
+    block_ref(in);
+  }
+  return (PyObject *)made;
+}
+
+void buffer_lend_device(PyObject *object)
+{
+  buffer *self = (buffer *)object;
+  if (self->in != NULL)
+    self->in->lent_devices |= UINT64_C(1) << self->device;
+}
+
+PyObject *buffer_new_foreign(void *address, int device, size_t size, unsigned datatype,
+                             unsigned rank, const int64_t *dims, void (*release)(void *),
+                             void *owner)
+{
+  buffer *made = make(address, size, datatype, rank, dims);
+  if (made != NULL) {
+    made->device = device;
     made->release = release;
     made->owner = owner;
   }
@@ -125,8 +165,8 @@ bool buffer_get(PyObject *object, buffer_view *view)
   if (Py_TYPE(object) != type)
     return false;
   const buffer *self = (buffer *)object;
-  *view = (buffer_view){self->address,         self->size, self->datatype, self->rank,
-                        self->release != NULL, self->sizes};
+  *view = (buffer_view){self->address,         self->size,   self->datatype, self->rank,
+                        self->release != NULL, self->device, self->sizes};
   return true;
 }
 
@@ -137,10 +177,10 @@ static void buffer_free(PyObject *object)
     fork_untrack(&self->writable_piece);
     writable_give_back(self->writable, self->size);
   }
-  if (self->in != NULL) {
+  if (self->in != NULL && self->device < 0)
     fork_untrack(&self->piece);
+  if (self->in != NULL)
     block_unref(self->in);
-  }
   if (self->release != NULL)
     self->release(self->owner);
   freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -172,7 +212,7 @@ static PyObject *buffer_array_struct(PyObject *object, void *closure)
   (void)closure;
   buffer *self = (buffer *)object;
   const datatype_row *row = &datatype_rows[self->datatype];
-  if (row->kind == 0 || row->size == 0) {
+  if (row->kind == 0 || row->size == 0 || self->device >= 0) {
     PyErr_Format(PyExc_AttributeError, "a tensor of %s is no plain array", row->name);
     return NULL;
   }
@@ -202,7 +242,14 @@ static PyObject *buffer_array_struct(PyObject *object, void *closure)
   return capsule;
 }
 
+static PyObject *buffer_device(PyObject *object, void *closure)
+{
+  (void)closure;
+  return PyLong_FromLong(((buffer *)object)->device);
+}
+
 static PyGetSetDef getters[] = {
+    {"device", buffer_device, NULL, "The device that it is on; -1: the CPU can read it.", NULL},
     {"__array_struct__", buffer_array_struct, NULL, "NumPy's array interface.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

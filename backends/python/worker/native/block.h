@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of the host's region that this worker may read, and Buffer: the Python object through
 // which NumPy and DLPack see one tensor without a copy. An array that was made from a Buffer keeps
 // it, and a Buffer keeps its block, so memory stays as long as anyone looks at it.
@@ -26,9 +27,19 @@ void block_flush(void);
 PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datatype, unsigned rank,
                      const int64_t *dims);
 
-// A tensor in foreign memory, which `release` gives back when the Buffer goes.
-PyObject *buffer_new_foreign(void *address, size_t size, unsigned datatype, unsigned rank,
-                             const int64_t *dims, void (*release)(void *), void *owner);
+// The same on a device. `address` NULL: it cannot be reached, device_why says why.
+PyObject *buffer_new_on_device(block *in, int device, void *address, size_t size, unsigned datatype,
+                               unsigned rank, const int64_t *dims);
+
+// A tensor in foreign memory, which `release` gives back when the Buffer goes. `device`: -1 for the
+// CPU.
+PyObject *buffer_new_foreign(void *address, int device, size_t size, unsigned datatype,
+                             unsigned rank, const int64_t *dims, void (*release)(void *),
+                             void *owner);
+
+// Others have been let to use the tensor's memory on its device: the block is given back when the
+// device is through.
+void buffer_lend_device(PyObject *self);
 
 typedef struct buffer_view {
   void *address;
@@ -36,6 +47,7 @@ typedef struct buffer_view {
   unsigned datatype;
   unsigned rank;
   bool is_writable;
+  int device; // -1: none, the CPU can read it
   const Py_intptr_t *shape;
 } buffer_view;
 

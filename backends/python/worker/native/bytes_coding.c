@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both ways, element by element.
 #include "bytes_coding.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BYTES tensors: between Triton's form (each element a little-endian uint32_t and its bytes) and
 // arrays of Python objects.
 #ifndef NEREID_BYTES_CODING_H

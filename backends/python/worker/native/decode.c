@@ -1,5 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a control part field by field; a bad one is an exception.
 #include "decode.h"
+
+#include "device_region.h"
 
 #include <string.h>
 
@@ -95,11 +98,23 @@ static PyObject *shape_tuple(const int64_t *dims, uint32_t rank)
   return shape;
 }
 
-// The Buffer of a tensor's data: in the block of its message, or with `in` NULL in a block of its
-// own.
-static PyObject *data_buffer(block *in, uint64_t offset, size_t size, unsigned datatype,
-                             unsigned rank, const int64_t *dims)
+// Of a tensor on a device. One that cannot be reached is the model's error when it is used.
+static PyObject *device_buffer(block *in, int device, uint64_t offset, size_t size,
+                               unsigned datatype, unsigned rank, const int64_t *dims)
 {
+  if (offset > SIZE_MAX - size || datatype == DATATYPE_BYTES)
+    return malformed();
+  return buffer_new_on_device(in, device, device_map(device, offset, size), size, datatype, rank,
+                              dims);
+}
+
+// The Buffer of a tensor's data: in `message`, the block of its message, or in a block of its own.
+static PyObject *data_buffer(block *message, bool has_own_block, int device, uint64_t offset,
+                             size_t size, unsigned datatype, unsigned rank, const int64_t *dims)
+{
+  block *in = has_own_block ? NULL : message;
+  if (device >= 0 && size > 0)
+    return device_buffer(message, device, offset, size, datatype, rank, dims);
   const void *address = size == 0 ? "" : channel_other(native_channel, offset, size);
   if (address == NULL)
     return malformed();
@@ -113,11 +128,13 @@ static PyObject *data_buffer(block *in, uint64_t offset, size_t size, unsigned d
   return made;
 }
 
-static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in)
+static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in, bool has_own_block)
 {
   if (!set_owned(tensor, names._name, get_text(reader)))
     return false;
-  uint32_t datatype = wire_get_u32(reader);
+  const uint32_t where = wire_get_u32(reader);
+  const uint32_t datatype = where & ((1u << PROTOCOL_DEVICE_SHIFT) - 1);
+  const int device = (int)(where >> PROTOCOL_DEVICE_SHIFT) - 1;
   uint32_t rank = wire_get_u32(reader);
   if (rank > MAX_NATIVE_RANK || datatype == 0 || datatype >= DATATYPE_COUNT)
     return malformed() != NULL;
@@ -132,16 +149,18 @@ static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in)
   return set_owned(tensor, names._dtype, PyLong_FromUnsignedLong(datatype)) &&
          set_owned(tensor, names._shape, shape_tuple(dims, rank)) &&
          set_owned(tensor, names._array, Py_None) &&
-         set_owned(tensor, names._buffer, data_buffer(in, offset, size, datatype, rank, dims));
+         set_owned(tensor, names._buffer,
+                   data_buffer(in, has_own_block, device, offset, size, datatype, rank, dims));
 }
 
-static PyObject *get_tensors(wire_reader *reader, block *in)
+// `has_own_blocks`: but for those on devices, which are in the message's.
+static PyObject *get_tensors(wire_reader *reader, block *in, bool has_own_blocks)
 {
   uint32_t count = wire_get_count(reader, TENSOR_LEAST);
   PyObject *list = PyList_New(count);
   for (uint32_t i = 0; list != NULL && i < count; i++) {
     PyObject *tensor = native_instance(classes.tensor);
-    if (tensor == NULL || !fill_tensor(tensor, reader, in)) {
+    if (tensor == NULL || !fill_tensor(tensor, reader, in, has_own_blocks)) {
       Py_XDECREF(tensor);
       Py_DECREF(list);
       return NULL;
@@ -168,7 +187,7 @@ static bool fill_request(PyObject *request, wire_reader *reader, block *in, PyOb
          set_owned(request, names._parameters, get_text(reader)) &&
          set_owned(request, names._trace, get_text(reader)) &&
          set_owned(request, names._requested, get_names(reader)) &&
-         set_owned(request, names._inputs, get_tensors(reader, in)) &&
+         set_owned(request, names._inputs, get_tensors(reader, in, false)) &&
          set_owned(request, names._sender, none()) &&
          set_owned(request, names._decoupled, decoupled) && (!reader->bad || malformed() != NULL);
 }
@@ -204,7 +223,7 @@ static PyObject *get_error(wire_reader *reader)
   return error;
 }
 
-PyObject *decode_response(const uint8_t *at, size_t size)
+PyObject *decode_response(block *in, const uint8_t *at, size_t size)
 {
   wire_reader reader = {.at = at, .end = at + size};
   uint8_t kind = wire_get_u8(&reader);
@@ -221,7 +240,7 @@ PyObject *decode_response(const uint8_t *at, size_t size)
   else
     is_good = set_owned(response, names._error, none()) &&
               set_owned(response, names._parameters, get_text(&reader)) &&
-              set_owned(response, names._tensors, get_tensors(&reader, NULL));
+              set_owned(response, names._tensors, get_tensors(&reader, in, true));
   if (!is_good || (reader.bad && malformed() == NULL)) {
     Py_DECREF(response);
     return NULL;

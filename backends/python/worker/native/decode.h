@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From control parts in the host's region to Python objects.
 #ifndef NEREID_DECODE_H
 #define NEREID_DECODE_H
@@ -9,7 +10,7 @@
 PyObject *decode_requests(block *in, const uint8_t *at, size_t size, bool is_decoupled);
 
 // The InferenceResponse of a reply to CALL_INFER, or None (RESPONSE_NONE). Its tensors have blocks
-// of their own.
-PyObject *decode_response(const uint8_t *at, size_t size);
+// of their own, but those on a device, which are with the control part's, `in`.
+PyObject *decode_response(block *in, const uint8_t *at, size_t size);
 
 #endif

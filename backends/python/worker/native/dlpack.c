@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format's structures, and who frees what: capsules that are given, and capsules that are
 // taken.
 #include "dlpack.h"
 
 #include "block.h"
+#include "device.h"
+#include "device_region.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,24 +31,42 @@ typedef struct dl_managed {
   void (*deleter)(struct dl_managed *self);
 } dl_managed;
 
+// Of version 1.x, in which flags say more.
+typedef struct dl_versioned {
+  uint32_t major, minor;
+  void *context;
+  void (*deleter)(struct dl_versioned *self);
+  uint64_t flags;
+  dl_tensor tensor;
+} dl_versioned;
+
 enum {
   DEVICE_CPU = 1,
-  DEVICE_CUDA_HOST = 3
+  DEVICE_CUDA = 2,
+  DEVICE_CUDA_HOST = 3,
+  FLAG_IS_COPIED = 2,
+  NO_STREAM = -1 // the consumer needs no order
 };
+
+static const char PLAIN[] = "dltensor", VERSIONED[] = "dltensor_versioned";
 
 // --- Giving a tensor
 
 // One allocation: the structure, its shape, and for a copy the data.
 typedef struct given {
-  dl_managed managed;
+  union {
+    dl_managed managed;
+    dl_versioned versioned;
+  };
+  bool is_versioned;
+  int device;      // -1: the CPU
   PyObject *keeps; // NULL: the data is a copy
   void *copy;
   int64_t shape[MAX_NATIVE_RANK];
 } given;
 
-static void delete_given(dl_managed *self)
+static void delete_given(given *made)
 {
-  given *made = self->context;
   free(made->copy);
   if (made->keeps != NULL) {
     PyGILState_STATE state = PyGILState_Ensure(); // consumers let go on threads of their own
@@ -54,60 +76,116 @@ static void delete_given(dl_managed *self)
   free(made);
 }
 
+static void delete_managed(dl_managed *self)
+{
+  delete_given(self->context);
+}
+
+static void delete_versioned(dl_versioned *self)
+{
+  delete_given(self->context);
+}
+
+// A consumer that has it has renamed it, and will delete it.
 static void free_unused(PyObject *capsule)
 {
-  if (!PyCapsule_IsValid(capsule, "dltensor"))
-    return; // a consumer has it and will delete it
-  dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
-  managed->deleter(managed);
+  if (PyCapsule_IsValid(capsule, PLAIN)) {
+    dl_managed *managed = PyCapsule_GetPointer(capsule, PLAIN);
+    managed->deleter(managed);
+  } else if (PyCapsule_IsValid(capsule, VERSIONED)) {
+    dl_versioned *versioned = PyCapsule_GetPointer(capsule, VERSIONED);
+    versioned->deleter(versioned);
+  }
+}
+
+static given *given_new(int rank, bool is_versioned)
+{
+  given *made = rank > MAX_NATIVE_RANK ? NULL : calloc(1, sizeof *made);
+  if (made == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  made->is_versioned = is_versioned;
+  made->device = -1;
+  (is_versioned ? &made->versioned.tensor : &made->managed.tensor)->rank = rank;
+  return made;
 }
 
 static PyObject *give(given *made, unsigned datatype, void *data)
 {
   const datatype_row *row = &datatype_rows[datatype];
-  made->managed.context = made;
-  made->managed.deleter = delete_given;
-  made->managed.tensor.data = data;
-  made->managed.tensor.device_type = DEVICE_CPU;
-  made->managed.tensor.code = row->dlpack;
-  made->managed.tensor.bits = (uint8_t)(row->size * 8);
-  made->managed.tensor.lanes = 1;
-  made->managed.tensor.shape = made->shape;
-  PyObject *capsule = PyCapsule_New(&made->managed, "dltensor", free_unused);
+  dl_tensor *tensor = made->is_versioned ? &made->versioned.tensor : &made->managed.tensor;
+  tensor->data = data;
+  tensor->device_type = made->device >= 0 ? DEVICE_CUDA : DEVICE_CPU;
+  tensor->device_id = made->device >= 0 ? made->device : 0;
+  tensor->code = row->dlpack;
+  tensor->bits = (uint8_t)(row->size * 8);
+  tensor->lanes = 1;
+  tensor->shape = made->shape;
+  if (made->is_versioned) {
+    made->versioned.major = 1;
+    made->versioned.flags = made->copy != NULL ? FLAG_IS_COPIED : 0;
+    made->versioned.context = made;
+    made->versioned.deleter = delete_versioned;
+  } else {
+    made->managed.context = made;
+    made->managed.deleter = delete_managed;
+  }
+  PyObject *capsule = PyCapsule_New(made, made->is_versioned ? VERSIONED : PLAIN, free_unused);
   if (capsule == NULL)
-    delete_given(&made->managed);
+    delete_given(made);
   return capsule;
 }
 
-static PyObject *give_array(PyObject *array, unsigned datatype)
+static PyObject *give_array(PyObject *array, unsigned datatype, bool is_versioned)
 {
   const array_struct *described;
   PyObject *keeps = native_array_struct(array, &described);
   if (keeps == NULL)
     return NULL;
-  given *made = calloc(1, sizeof *made);
-  if (made == NULL || described->nd > MAX_NATIVE_RANK) {
-    free(made);
+  given *made = given_new(described->nd, is_versioned);
+  if (made == NULL) {
     Py_DECREF(keeps);
-    return PyErr_NoMemory();
+    return NULL;
   }
   made->keeps = keeps;
-  made->managed.tensor.rank = described->nd;
   for (int i = 0; i < described->nd; i++)
     made->shape[i] = described->shape[i];
   return give(made, datatype, described->data);
 }
 
-// Memory of the server is read-only, which a capsule cannot say: consumers get a copy that they may
-// change.
-static PyObject *give_buffer(PyObject *from, const buffer_view *view)
+// What the consumer does on its stream comes after what is known of the tensor.
+static PyObject *give_device(given *made, PyObject *from, const buffer_view *view, int64_t stream)
 {
-  given *made = calloc(1, sizeof *made);
+  error *e = NULL;
+  made->device = view->device;
+  made->keeps = from;
+  Py_INCREF(from);
+  if (view->address == NULL && view->size > 0)
+    e = error_new(ERROR_UNAVAILABLE, "the tensor cannot be reached: %s", device_why(view->device));
+  else if (view->is_writable && stream != NO_STREAM) // another's: the server's are complete
+    e = device_order(view->device, stream);
+  if (e != NULL) {
+    delete_given(made);
+    device_raise(e);
+    return NULL;
+  }
+  buffer_lend_device(from);
+  return give(made, view->datatype, view->address);
+}
+
+// Memory of the server is read-only on the CPU, which a capsule of version 0 cannot say: consumers
+// get a copy that they may change.
+static PyObject *give_buffer(PyObject *from, const buffer_view *view, bool is_versioned,
+                             int64_t stream)
+{
+  given *made = given_new((int)view->rank, is_versioned);
   if (made == NULL)
-    return PyErr_NoMemory();
-  made->managed.tensor.rank = (int32_t)view->rank;
+    return NULL;
   for (unsigned i = 0; i < view->rank; i++)
     made->shape[i] = view->shape[i];
+  if (view->device >= 0)
+    return give_device(made, from, view, stream);
   if (view->is_writable) {
     Py_INCREF(from);
     made->keeps = from;
@@ -115,7 +193,7 @@ static PyObject *give_buffer(PyObject *from, const buffer_view *view)
   }
   if (posix_memalign(&made->copy, 64, view->size == 0 ? 64 : view->size) != 0) {
     made->copy = NULL;
-    delete_given(&made->managed);
+    delete_given(made);
     return PyErr_NoMemory();
   }
   memcpy(made->copy, view->address, view->size);
@@ -127,19 +205,29 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
   (void)module;
   PyObject *from;
   unsigned datatype;
-  if (!PyArg_ParseTuple(args, "OI", &from, &datatype))
+  int is_versioned;
+  long long stream;
+  if (!PyArg_ParseTuple(args, "OIpL", &from, &datatype, &is_versioned, &stream))
     return NULL;
   buffer_view view;
-  return buffer_get(from, &view) ? give_buffer(from, &view) : give_array(from, datatype);
+  return buffer_get(from, &view) ? give_buffer(from, &view, is_versioned != 0, stream)
+                                 : give_array(from, datatype, is_versioned != 0);
 }
 
 // --- Taking one
 
-static void release_taken(void *owner)
+static void release_managed(void *owner)
 {
   dl_managed *managed = owner;
   if (managed->deleter != NULL)
     managed->deleter(managed);
+}
+
+static void release_versioned(void *owner)
+{
+  dl_versioned *versioned = owner;
+  if (versioned->deleter != NULL)
+    versioned->deleter(versioned);
 }
 
 static unsigned datatype_of(const dl_tensor *tensor)
@@ -149,6 +237,20 @@ static unsigned datatype_of(const dl_tensor *tensor)
         datatype_rows[i].size * 8 == tensor->bits)
       return i;
   return 0;
+}
+
+enum {
+  ADDRESS_BITS = 47 // of a process's memory, and so of a tensor
+};
+
+// False: no memory holds that.
+static bool size_of(const dl_tensor *tensor, unsigned datatype, size_t *size)
+{
+  *size = datatype_rows[datatype].size;
+  for (int32_t i = 0; i < tensor->rank; i++)
+    if (tensor->shape[i] < 0 || __builtin_mul_overflow(*size, (size_t)tensor->shape[i], size))
+      return false;
+  return *size >> ADDRESS_BITS == 0;
 }
 
 static bool is_contiguous(const dl_tensor *tensor)
@@ -165,49 +267,100 @@ static bool is_contiguous(const dl_tensor *tensor)
   return true;
 }
 
-// from_dlpack(capsule): (datatype, shape, Buffer)
-static PyObject *from_dlpack(PyObject *module, PyObject *capsule)
+// What is wrong with the tensor: an exception is set. True: nothing.
+static bool check_taken(const dl_tensor *tensor, unsigned datatype)
 {
-  (void)module;
-  dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
-  if (managed == NULL)
-    return NULL;
-  const dl_tensor *tensor = &managed->tensor;
-  if (tensor->device_type != DEVICE_CPU && tensor->device_type != DEVICE_CUDA_HOST)
-    return PyErr_Format(classes.exception, "DLDevice type %d is not support by Python backend.",
-                        (int)tensor->device_type);
-  if (tensor->rank > MAX_NATIVE_RANK)
-    return PyErr_Format(classes.exception,
-                        "DLPack tensor has %d dimensions, at most %d are possible.",
-                        (int)tensor->rank, MAX_NATIVE_RANK);
-  if (!is_contiguous(tensor))
-    return PyErr_Format(classes.exception,
-                        "DLPack tensor is not contiguous. Only contiguous DLPack "
-                        "tensors that are stored in C-Order are supported.");
-  unsigned datatype = datatype_of(tensor);
-  if (datatype == 0)
-    return PyErr_Format(classes.exception, "DLPack data type (code %d, %d bits) is not supported.",
-                        (int)tensor->code, (int)tensor->bits);
-  size_t size = datatype_rows[datatype].size;
+  size_t size = 0;
+  if (tensor->device_type != DEVICE_CPU && tensor->device_type != DEVICE_CUDA_HOST &&
+      tensor->device_type != DEVICE_CUDA)
+    PyErr_Format(classes.exception, "DLDevice type %d is not support by Python backend.",
+                 (int)tensor->device_type);
+  else if (tensor->device_type == DEVICE_CUDA &&
+           (tensor->device_id < 0 || tensor->device_id >= MAX_GPUS))
+    PyErr_Format(classes.exception, "DLPack tensor is on GPU %d, which is not there.",
+                 (int)tensor->device_id);
+  else if (tensor->rank < 0 || tensor->rank > MAX_NATIVE_RANK)
+    PyErr_Format(classes.exception, "DLPack tensor has %d dimensions, at most %d are possible.",
+                 (int)tensor->rank, MAX_NATIVE_RANK);
+  else if (tensor->rank > 0 && tensor->shape == NULL)
+    PyErr_Format(classes.exception, "DLPack tensor of %d dimensions has no shape.",
+                 (int)tensor->rank);
+  else if (!is_contiguous(tensor))
+    PyErr_Format(classes.exception, "DLPack tensor is not contiguous. Only contiguous DLPack "
+                                    "tensors that are stored in C-Order are supported.");
+  else if (datatype == 0)
+    PyErr_Format(classes.exception, "DLPack data type (code %d, %d bits) is not supported.",
+                 (int)tensor->code, (int)tensor->bits);
+  else if (!size_of(tensor, datatype, &size))
+    PyErr_Format(classes.exception, "DLPack tensor has a shape that is not possible.");
+  else if (size > 0 && tensor->data == NULL)
+    PyErr_Format(classes.exception, "DLPack tensor of %zu bytes has no data.", size);
+  else
+    return true;
+  return false;
+}
+
+// (datatype, shape, Buffer)
+static PyObject *take(const dl_tensor *tensor, unsigned datatype, void (*release)(void *),
+                      void *owner)
+{
+  size_t size;
+  const bool is_possible = size_of(tensor, datatype, &size);
+  assert(is_possible);
+  (void)is_possible;
   PyObject *shape = PyTuple_New(tensor->rank);
-  for (int32_t i = 0; shape != NULL && i < tensor->rank; i++) {
-    size *= (size_t)tensor->shape[i];
+  for (int32_t i = 0; shape != NULL && i < tensor->rank; i++)
     PyTuple_SetItem(shape, i, PyLong_FromLongLong(tensor->shape[i]));
-  }
   PyObject *buffer =
       shape == NULL
           ? NULL
-          : buffer_new_foreign((uint8_t *)tensor->data + tensor->byte_offset, size, datatype,
-                               (unsigned)tensor->rank, tensor->shape, release_taken, managed);
-  if (buffer == NULL) {
-    Py_XDECREF(shape);
+          : buffer_new_foreign((uint8_t *)tensor->data + tensor->byte_offset,
+                               tensor->device_type == DEVICE_CUDA ? tensor->device_id : -1, size,
+                               datatype, (unsigned)tensor->rank, tensor->shape, release, owner);
+  if (buffer != NULL)
+    return Py_BuildValue("(INN)", datatype, shape, buffer);
+  Py_XDECREF(shape);
+  return NULL;
+}
+
+// from_dlpack(capsule, is_ordered): (datatype, shape, Buffer). Without an order nobody has said
+// when the data is there: the device is awaited.
+static PyObject *from_dlpack(PyObject *module, PyObject *args)
+{
+  (void)module;
+  PyObject *capsule;
+  int is_ordered;
+  if (!PyArg_ParseTuple(args, "Op", &capsule, &is_ordered))
+    return NULL;
+  const bool is_versioned = PyCapsule_IsValid(capsule, VERSIONED) != 0;
+  void *found = PyCapsule_GetPointer(capsule, is_versioned ? VERSIONED : PLAIN);
+  if (found == NULL)
+    return NULL;
+  const dl_versioned *versioned = found;
+  if (is_versioned && versioned->major != 1)
+    return PyErr_Format(classes.exception, "DLPack of version %u.%u is not known, 1.x is.",
+                        versioned->major, versioned->minor);
+  const dl_tensor *tensor = is_versioned ? &versioned->tensor : &((dl_managed *)found)->tensor;
+  const unsigned datatype = datatype_of(tensor);
+  if (!check_taken(tensor, datatype))
+    return NULL;
+  error *e = tensor->device_type == DEVICE_CUDA && !is_ordered
+                 ? device_synchronize(tensor->device_id)
+                 : NULL;
+  if (e != NULL) {
+    device_raise(e);
     return NULL;
   }
-  PyCapsule_SetName(capsule, "used_dltensor");
-  return Py_BuildValue("(INN)", datatype, shape, buffer);
+  PyObject *taken =
+      take(tensor, datatype, is_versioned ? release_versioned : release_managed, found);
+  if (taken != NULL)
+    PyCapsule_SetName(capsule, is_versioned ? "used_dltensor_versioned" : "used_dltensor");
+  return taken;
 }
 
 PyMethodDef dlpack_functions[] = {
-    {"to_dlpack", to_dlpack, METH_VARARGS, "to_dlpack(array or Buffer, datatype): a capsule"},
-    {"from_dlpack", from_dlpack, METH_O, "from_dlpack(capsule): (datatype, shape, Buffer)"},
+    {"to_dlpack", to_dlpack, METH_VARARGS,
+     "to_dlpack(array or Buffer, datatype, is_versioned, stream): a capsule"},
+    {"from_dlpack", from_dlpack, METH_VARARGS,
+     "from_dlpack(capsule, is_ordered): (datatype, shape, Buffer)"},
     {NULL, NULL, 0, NULL}};

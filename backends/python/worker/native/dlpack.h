@@ -1,5 +1,6 @@
-// DLPack, the exchange of tensors with other frameworks: capsules of version 0.x ("dltensor"), on
-// the CPU.
+// SPDX-License-Identifier: Apache-2.0
+// DLPack, the exchange of tensors with other frameworks: capsules of version 0.x ("dltensor") and
+// 1.x ("dltensor_versioned"), on the CPU and on CUDA's devices.
 #ifndef NEREID_DLPACK_H
 #define NEREID_DLPACK_H
 

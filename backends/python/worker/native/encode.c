@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects from Python objects, then writes (outgoing.h).
 #include "encode.h"
 
@@ -87,6 +88,14 @@ static bool collect(collected *into, outgoing *made, PyObject *response, PyObjec
 {
   if (response == Py_None)
     return true;
+  if (response == Py_True) {
+    into->kind = RESPONSE_RESCHEDULED;
+    return true;
+  }
+  if (response == Py_False) {
+    into->kind = RESPONSE_FAILED;
+    return true;
+  }
   PyObject *error = PyObject_GetAttr(response, names._error);
   if (error == NULL)
     return false;
@@ -99,7 +108,7 @@ static bool collect(collected *into, outgoing *made, PyObject *response, PyObjec
 static void put_response(wire_writer *writer, const outgoing *made, const collected *response)
 {
   wire_put_u8(writer, response->kind);
-  if (response->kind == RESPONSE_NONE)
+  if (response->kind != RESPONSE_ERROR && response->kind != RESPONSE_TENSORS)
     return;
   if (response->kind == RESPONSE_ERROR)
     wire_put_u32(writer, response->code);

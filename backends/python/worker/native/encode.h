@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Responses and inferences, from Python objects to blocks of this worker's region.
 #ifndef NEREID_ENCODE_H
 #define NEREID_ENCODE_H
@@ -8,8 +9,9 @@
 void encode_set_outputs(PyObject *names_of_outputs);
 
 // The answer to a WORK_EXECUTE that the worker took at `begun_ns` (0: not known) and has executed
-// now. `responses`: a list of InferenceResponse and None. `requests`:
-// those that they answer; outputs that a request did not ask for are left out.
+// now. `responses`: a list of InferenceResponse, None, and True for a
+// request that goes again. `requests`: those that they answer; outputs that a request did not ask
+// for are left out.
 bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses, uint64_t begun_ns);
 
 // The control part of a CALL_RESPONSE. `requested`: a tuple of names; `response` may be None.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens around fork(), and the pieces of memory that a child gets copies of.
 #include "fork.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that a model forks. Arrays on shared memory would change under the child when the
 // parent, or the host, uses the memory anew, and the parent's under the child's writing. So tensors
 // and arrays that lie there are tracked, and a forked child gets copies of its own at the same

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The module's functions for work, answers, calls and replies, and giving memory back
 // meanwhile.
 #include "link.h"
@@ -6,10 +7,12 @@
 #include "block.h"
 #include "channel/channel_wait.h"
 #include "decode.h"
+#include "device.h"
 #include "encode.h"
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
   IDLE_US = 1000 * 1000,  // after which free memory is given back
@@ -98,7 +101,14 @@ static PyObject *make_infer(PyObject *module, PyObject *args)
   outgoing made = {0};
   if (!PyArg_ParseTuple(args, "SO", &head, &inputs) || !encode_infer(&made, head, inputs))
     return NULL;
-  return message_new(&made);
+  PyObject *kept = made.is_on_device && made.loan.keeps != NULL ? made.loan.keeps : Py_None;
+  Py_INCREF(kept);
+  PyObject *sent = message_new(&made);
+  if (sent == NULL) {
+    Py_DECREF(kept);
+    return NULL;
+  }
+  return Py_BuildValue("(NN)", sent, kept);
 }
 
 // --- Sending
@@ -174,6 +184,17 @@ static PyObject *done(bool is_good)
   return Py_None;
 }
 
+// Nothing on the device would succeed any more: the host starts the next worker.
+static void end_with_dead_context(void)
+{
+  char text[256];
+  if (!device_fault(false, text, sizeof text))
+    return;
+  fprintf(stderr, "%s: this worker ends, the next one has another context\n", text);
+  fflush(stderr);
+  _exit(1);
+}
+
 static PyObject *answer(PyObject *module, PyObject *args)
 {
   (void)module;
@@ -189,7 +210,11 @@ static PyObject *answer(PyObject *module, PyObject *args)
     work_block = NULL;
   }
   work_begun_ns = 0;
-  return done(send_control(CHANNEL_ANSWERS, &sent, control));
+  if (Py_TYPE(control) == message_type && ((message *)control)->made.is_on_device)
+    sent.flags |= ANSWER_ON_DEVICE;
+  const bool is_sent = send_control(CHANNEL_ANSWERS, &sent, control);
+  end_with_dead_context();
+  return done(is_sent);
 }
 
 static PyObject *call(PyObject *module, PyObject *args)
@@ -305,7 +330,7 @@ static PyObject *receive_reply(PyObject *module, PyObject *nothing)
   if (control == NULL || (in == NULL && received.size != 0))
     PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
   else if (received.kind == CALL_INFER && (received.flags & REPLY_FAILED) == 0 && in != NULL)
-    payload = decode_response(control, received.size);
+    payload = decode_response(in, control, received.size);
   else
     payload = PyBytes_FromStringAndSize(control, (Py_ssize_t)received.size);
   if (in != NULL)
@@ -348,6 +373,8 @@ PyMethodDef link_functions[] = {
     {"make_answer", make_answer, METH_VARARGS, "make_answer(requests, responses): a Message"},
     {"make_response", make_response, METH_VARARGS, "make_response(requested, response): a Message"},
     {"set_outputs", set_outputs, METH_O, "set_outputs(names): those of the model's configuration"},
-    {"make_infer", make_infer, METH_VARARGS, "make_infer(head, inputs): a Message"},
+    {"make_infer", make_infer, METH_VARARGS,
+     "make_infer(head, inputs): a Message, and what is to be kept until the server does not read "
+     "it any more, or None"},
     {"memory", memory, METH_NOARGS, "Bytes of the region in use and kept."},
     {NULL, NULL, 0, NULL}};

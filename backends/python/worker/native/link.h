@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The link to the host: how the channel is had, the thread that ends this process when the host is
 // gone, and the module's functions for work, answers, calls and replies.
 #ifndef NEREID_LINK_H

@@ -1,6 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // The module `_nereid`: its functions and types. One file for every CPython from 3.8 on.
 #include "block.h"
 #include "bytes_coding.h"
+#include "device.h"
+#include "device_region.h"
 #include "dlpack.h"
 #include "link.h"
 #include "numpy_memory.h"
@@ -120,6 +123,8 @@ PyMODINIT_FUNC PyInit__nereid(void)
       PyModule_AddFunctions(module, own_functions) != 0 ||
       PyModule_AddFunctions(module, link_functions) != 0 ||
       PyModule_AddFunctions(module, dlpack_functions) != 0 ||
+      PyModule_AddFunctions(module, device_functions) != 0 ||
+      PyModule_AddFunctions(module, device_region_functions) != 0 ||
       PyModule_AddFunctions(module, numpy_memory_functions) != 0)
     return NULL;
   return module;

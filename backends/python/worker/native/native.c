@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables and helpers of the extension.
 #include "native.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the parts of the worker's extension share: Python's stable ABI of 3.8, the one channel of
 // this process, and small helpers. Everything here is called with the GIL held, and the GIL guards
 // all of the extension's state, unless a function says otherwise.

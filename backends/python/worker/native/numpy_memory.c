@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that NumPy calls for an array's memory, and how they are set.
 #include "numpy_memory.h"
 

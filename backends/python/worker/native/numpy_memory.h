@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large arrays in this worker's region: NumPy's data allocator (NEP 49, NumPy 1.22 and later). An
 // output that was computed there is named in the answer, not copied into it.
 #ifndef NEREID_NUMPY_MEMORY_H

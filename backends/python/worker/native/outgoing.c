@@ -1,8 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collects tensors, then puts control part and data into one block.
 #include "outgoing.h"
 
 #include "block.h"
 #include "bytes_coding.h"
+#include "device.h"
+#include "device_region.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,7 @@ void outgoing_clear(outgoing *self)
     Py_XDECREF(self->tensors[i].name);
     Py_XDECREF(self->tensors[i].keeps);
     Py_XDECREF(self->tensors[i].items);
+    Py_XDECREF(self->tensors[i].range);
   }
   free(self->tensors);
   self->tensors = NULL;
@@ -37,6 +41,7 @@ static outgoing_tensor *next_tensor(outgoing *self)
   }
   outgoing_tensor *added = &self->tensors[self->count++];
   memset(added, 0, offsetof(outgoing_tensor, dims));
+  added->device = -1;
   return added;
 }
 
@@ -57,7 +62,21 @@ static bool from_buffer(outgoing_tensor *tensor, const buffer_view *view)
 {
   tensor->data = view->address;
   tensor->size = view->size;
+  tensor->device = view->size > 0 ? view->device : -1;
+  if (tensor->device >= 0 && view->address == NULL)
+    return PyErr_Format(classes.exception, "tensor '%s': %s", PyBytes_AsString(tensor->name),
+                        device_why(view->device)) != NULL;
   return set_shape(tensor, view->rank, view->shape);
+}
+
+// An array's dtype can be changed after a tensor was made of it.
+static bool has_datatype(const array_struct *described, unsigned datatype)
+{
+  if (datatype == 0 || datatype >= DATATYPE_COUNT || datatype == DATATYPE_BYTES)
+    return datatype == DATATYPE_BYTES && described->typekind == 'O';
+  return described->typekind == datatype_rows[datatype].kind &&
+         described->itemsize == datatype_rows[datatype].size &&
+         (described->flags & ARRAY_NOTSWAPPED) != 0;
 }
 
 static bool from_array(outgoing_tensor *tensor, PyObject *array)
@@ -68,6 +87,10 @@ static bool from_array(outgoing_tensor *tensor, PyObject *array)
     return false;
   if ((described->flags & ARRAY_C_CONTIGUOUS) == 0) {
     PyErr_SetString(PyExc_ValueError, "the tensor's array is no longer contiguous");
+    return false;
+  }
+  if (!has_datatype(described, tensor->datatype)) {
+    PyErr_SetString(PyExc_ValueError, "the tensor's array is no longer of the tensor's datatype");
     return false;
   }
   if (!set_shape(tensor, (unsigned)described->nd, described->shape))
@@ -124,7 +147,7 @@ bool outgoing_add(outgoing *self, PyObject *object)
     is_good = array != NULL && from_array(tensor, array);
     Py_XDECREF(array);
   }
-  if (is_good && tensor->items == NULL && tensor->size > 0)
+  if (is_good && tensor->items == NULL && tensor->size > 0 && tensor->device < 0)
     tensor->is_named = channel_is_own(native_channel, tensor->data, &tensor->offset);
 done:
   Py_XDECREF(name);
@@ -140,7 +163,8 @@ static void put_bytes(wire_writer *writer, PyObject *bytes)
 void outgoing_put_tensor(wire_writer *writer, const outgoing_tensor *tensor)
 {
   put_bytes(writer, tensor->name);
-  wire_put_u32(writer, tensor->datatype);
+  wire_put_u32(writer, tensor->datatype | (uint32_t)(tensor->moves ? 0 : tensor->device + 1)
+                                              << PROTOCOL_DEVICE_SHIFT);
   wire_put_u32(writer, tensor->rank);
   for (unsigned i = 0; i < tensor->rank; i++)
     wire_put_i64(writer, tensor->dims[i]);
@@ -152,7 +176,7 @@ static void copy_plain(const outgoing *self)
 {
   for (size_t i = 0; i < self->count; i++) {
     const outgoing_tensor *tensor = &self->tensors[i];
-    if (!tensor->is_named && tensor->items == NULL && tensor->size > 0)
+    if (!tensor->is_named && !tensor->moves && tensor->items == NULL && tensor->size > 0)
       memcpy(channel_own(native_channel, tensor->offset), tensor->data, tensor->size);
   }
 }
@@ -170,6 +194,128 @@ static void copy_all(const outgoing *self, size_t total)
     if (tensor->items != NULL && tensor->size > 0)
       bytes_encode(tensor->items, channel_own(native_channel, tensor->offset));
   }
+}
+
+// ---- what is on devices
+
+// Of a range that this worker took.
+typedef struct taken {
+  int device;
+  void *address;
+} taken;
+
+static void give_range_back(void *owner)
+{
+  const taken *self = owner;
+  device_give_back(self->device, self->address);
+  free(owner);
+}
+
+static PyObject *keep_range(const outgoing_tensor *tensor, void *address)
+{
+  taken *made = malloc(sizeof *made);
+  if (made == NULL) {
+    device_give_back(tensor->device, address);
+    return PyErr_NoMemory();
+  }
+  *made = (taken){.device = tensor->device, .address = address};
+  PyObject *range = buffer_new_foreign(address, tensor->device, tensor->size, tensor->datatype, 0,
+                                       NULL, give_range_back, made);
+  if (range == NULL)
+    give_range_back(made);
+  return range;
+}
+
+static bool copy_on_device(const outgoing_tensor *tensor, void *to, gpu_memory_kind kind)
+{
+  char what[MAX_PROTOCOL_NAME + 16];
+  const gpu_place from = {.kind = GPU_MEMORY_DEVICE, .device = tensor->device};
+  snprintf(what, sizeof what, "tensor '%s'", PyBytes_AsString(tensor->name));
+  error *e = device_copy(tensor->device, to, (gpu_place){.kind = kind, .device = tensor->device},
+                         tensor->data, from, tensor->size, what);
+  if (e != NULL)
+    device_raise(e);
+  return e == NULL;
+}
+
+// In the region when the device is through with it; or it is to move to the CPU.
+static bool place_on_device(outgoing_tensor *tensor)
+{
+  error *e;
+  if (device_is_shared(tensor->device, tensor->data, &tensor->offset)) {
+    tensor->is_named = true;
+    if ((e = device_follow(tensor->device)) != NULL)
+      device_raise(e);
+    return e == NULL;
+  }
+  void *address = device_take(tensor->device, tensor->size);
+  tensor->moves = address == NULL;
+  if (tensor->moves)
+    return true;
+  tensor->range = keep_range(tensor, address);
+  tensor->is_named =
+      tensor->range != NULL && device_is_shared(tensor->device, address, &tensor->offset);
+  return tensor->is_named && copy_on_device(tensor, address, GPU_MEMORY_DEVICE);
+}
+
+// Waits for the copies of all tensors. Those that have failed are named; the device may be through
+// with some of them only.
+static bool await_devices(const outgoing *self)
+{
+  error *failure = NULL;
+  uint64_t awaited = 0;
+  for (size_t i = 0; i < self->count; i++) {
+    const outgoing_tensor *tensor = &self->tensors[i];
+    if (tensor->device < 0 || (awaited >> tensor->device & 1) != 0)
+      continue;
+    awaited |= UINT64_C(1) << tensor->device;
+    error *e = device_await(tensor->device);
+    if (failure == NULL && e != NULL)
+      failure = error_wrap(e, "tensor '%s'", PyBytes_AsString(tensor->name));
+    else
+      error_free(e);
+  }
+  if (failure != NULL && !PyErr_Occurred())
+    device_raise(failure);
+  else
+    error_free(failure);
+  return failure == NULL;
+}
+
+static bool place_all(outgoing *self)
+{
+  bool is_good = true;
+  self->is_on_device = false;
+  for (size_t i = 0; is_good && i < self->count; i++)
+    if (self->tensors[i].device >= 0) {
+      is_good = place_on_device(&self->tensors[i]);
+      self->is_on_device = true;
+    }
+  if (!self->is_on_device)
+    return true;
+  is_good &= await_devices(self); // also after an error: what was copied to is given back
+  for (size_t i = 0; i < self->count; i++) {
+    outgoing_tensor *tensor = &self->tensors[i];
+    if (!is_good || tensor->range == NULL)
+      continue;
+    Py_DECREF(tensor->keeps);
+    tensor->keeps = tensor->range;
+    tensor->range = NULL;
+  }
+  return is_good;
+}
+
+static bool move_to_cpu(const outgoing *self)
+{
+  bool is_good = true, moves = false;
+  for (size_t i = 0; is_good && i < self->count; i++) {
+    const outgoing_tensor *tensor = &self->tensors[i];
+    if (!tensor->moves)
+      continue;
+    moves = true;
+    is_good = copy_on_device(tensor, channel_own(native_channel, tensor->offset), GPU_MEMORY_HOST);
+  }
+  return !moves || (await_devices(self) && is_good);
 }
 
 // The arrays that the message names, in a list, are the loan's.
@@ -191,6 +337,8 @@ static bool keep_named(outgoing *self)
 static bool make(outgoing *self, void (*put)(wire_writer *, const outgoing *, const void *),
                  const void *context)
 {
+  if (!place_all(self))
+    return false;
   wire_writer counting = {.to = NULL};
   put(&counting, self, context);
   if (counting.size > MAX_PROTOCOL_CONTROL) {
@@ -215,7 +363,7 @@ static bool make(outgoing *self, void (*put)(wire_writer *, const outgoing *, co
                         .room = counting.size};
   put(&writer, self, context);
   copy_all(self, total);
-  return true;
+  return !self->is_on_device || move_to_cpu(self);
 }
 
 bool outgoing_make(outgoing *self, void (*put)(wire_writer *, const outgoing *, const void *),

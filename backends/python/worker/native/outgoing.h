@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the worker sends with tensors: first they are collected from Python objects, then the
 // control part and the data are put into one block of this worker's region. Data that lies in the
-// region already is named where it is.
+// region already is named where it is; data on a device is put into the region there.
 #ifndef NEREID_OUTGOING_H
 #define NEREID_OUTGOING_H
 
@@ -10,10 +11,13 @@ typedef struct outgoing_tensor {
   PyObject *name;  // bytes
   PyObject *keeps; // what holds `data`
   PyObject *items; // BYTES: the elements, instead of `data`
+  PyObject *range; // a Buffer of what was taken on the device, until it is what `keeps`
   const void *data;
   size_t size;
   uint64_t offset; // in the region, once it is known
-  bool is_named;   // is in the region already
+  bool is_named;   // is in the region already, or on a device
+  int device;      // where `data` is; -1: the CPU can read it
+  bool moves;      // from the device to the CPU: there is no room in its region
   unsigned datatype;
   unsigned rank;
   int64_t dims[MAX_NATIVE_RANK];
@@ -27,6 +31,7 @@ typedef struct outgoing {
   uint64_t control_size;
   region_loan loan;
   bool names_arrays;
+  bool is_on_device; // something is
 } outgoing;
 
 // Adds a Tensor object. False with an exception set.

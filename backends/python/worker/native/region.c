@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the host has yet to read, ring by ring, and what that lends.
 #include "region.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This worker's own region: blocks for what it sends, and when they may be used again. A message
 // that was sent names memory which is the host's to read until it has finished with the message;
 // blocks, and references to arrays whose memory the message names, are held until then.

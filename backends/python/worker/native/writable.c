@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The private mapping, and which of its pages were written to.
 #include "writable.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a model may write to large tensors of the host's without a copy, and without writing to
 // memory that is shared: the host's region is mapped once more, privately. Pages that the model
 // writes to become this process's own; what was sent stays as it was. With the GIL.

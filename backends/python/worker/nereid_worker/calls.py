@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls to the server: who waits for which reply. One thread, started with the first call, receives all replies."""
 
 import _thread
@@ -37,11 +38,17 @@ from .texts import as_text
 
 FINAL = 1
 FAILED = 2
+INPUTS_FREE = 4
+
+FORGOTTEN = 2  # flags of RESPONSE: see codec/protocol.h
+AGAIN = 4
 
 _ids = itertools.count(1)
 # What gets the replies of a call: a function of (flags, value, payload), called on the receiving thread. An entry goes
 # with its final reply.
 _sinks = {}
+# Inputs of calls that lie on a device, until the server does not read them any more.
+_lent = {}
 _start_lock = threading.Lock()
 _is_started = False
 _receiver = None  # the number of the receiving thread
@@ -93,6 +100,9 @@ def _receive_all():
     try:
         while True:
             kind, flags, id, value, payload = _nereid.receive_reply()
+            if flags & INPUTS_FREE:
+                _lent.pop(id, None)
+                continue
             sink = _sinks.get(id)
             if kind != INFER or flags & FINAL:
                 _sinks.pop(id, None)
@@ -122,8 +132,13 @@ def register(sink):
     return id
 
 
+def lend(id, kept):
+    _lent[id] = kept
+
+
 def forget(id):
     _sinks.pop(id, None)
+    _lent.pop(id, None)
 
 
 class Waiter:

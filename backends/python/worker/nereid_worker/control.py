@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models that load, unload and ask for other models."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong: in a request (TritonError, an answer) and in the use of this interface (TritonModelException)."""
 
 from .texts import Named, as_text, shown

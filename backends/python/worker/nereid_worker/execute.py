@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Executing a batch: the model's `execute`, the checks of what it returns, and the answer."""
 
 import threading
@@ -6,8 +7,9 @@ import types
 import _nereid
 
 from . import calls, logger
-from .errors import TritonError
+from .errors import TritonError, TritonModelException
 from .model import execution_error
+from .request import rescheduled
 from .response import InferenceResponse
 from .sender import FINAL
 
@@ -43,9 +45,11 @@ class Executor:
                 responses = self._none_returned(requests)
             elif type(responses) is list:
                 self._check(requests, responses, flags)
+                if rescheduled:
+                    responses = self._marked(requests, responses)
             else:
                 responses = self._other_returned(requests, responses, flags, id)
-            message = _nereid.make_answer(requests, responses)
+            message = self._answer(requests, responses)
         except BaseException as problem:
             message = _nereid.make_answer(requests, self._failed(requests, problem))
         requests = responses = None
@@ -53,11 +57,37 @@ class Executor:
         calls.execution = 0
         _nereid.answer(kind, id, message)
 
+    def _answer(self, requests, responses):
+        """The answer to all. A tensor that cannot be copied from its device is the fault of its request alone."""
+        try:
+            return _nereid.make_answer(requests, responses)
+        except TritonModelException:
+            if len(requests) == 1:
+                raise
+        kept = []
+        for request, response in zip(requests, responses):
+            try:
+                _nereid.make_answer([request], [response])
+            except TritonModelException as problem:
+                response = InferenceResponse(error=TritonError(self._explain([request], problem)))
+            kept.append(response)
+        return _nereid.make_answer(requests, kept)
+
     def _none_returned(self, requests):
         """Every response comes by a sender. The end of the last reference to a request is the end of its sender."""
         for request in requests:
             request._own_sender()
-        return [None] * len(requests)
+        responses = [None] * len(requests)
+        return self._marked(requests, responses) if rescheduled else responses
+
+    def _marked(self, requests, responses):
+        """The responses, with True for those that are to go again."""
+        marked = list(responses)
+        for i, request in enumerate(requests):
+            if request._handle in rescheduled:
+                request._go_again()
+                marked[i] = True
+        return marked
 
     def _other_returned(self, requests, returned, flags, id):
         if isinstance(returned, types.CoroutineType):
@@ -66,7 +96,7 @@ class Executor:
         self._refuse_decoupled(flags)
         if isinstance(returned, list):
             self._check(requests, returned, flags)
-            return list(returned)
+            return self._marked(requests, returned)
         raise _WrongReturn(f"Expected a list in the execute return, found type '{type(returned)}'.")
 
     def _refuse_decoupled(self, flags):
@@ -91,6 +121,12 @@ class Executor:
                     f"'{type(response)}'."
                 )
         for request, response in zip(requests, responses):
+            if response is not None and request._handle in rescheduled:
+                raise _WrongReturn(
+                    "Expected a None object in the execute function return list for reschduled request, found type "
+                    f"'{type(response)}'."
+                )
+        for request, response in zip(requests, responses):
             if response is None:
                 request._own_sender()
             elif request._sender:
@@ -106,14 +142,21 @@ class Executor:
         return text
 
     def _failed(self, requests, problem):
-        """Errors for all requests that have not been answered wholly."""
-        failed = InferenceResponse(error=TritonError(self._explain(requests, problem)))
+        """Errors for all requests that have not been answered wholly. A context that a framework has broken ends the worker, with the answer."""
+        _nereid.device_check()
+        text = self._explain(requests, problem)
+        failed = InferenceResponse(error=TritonError(text))
         responses = []
         for request in requests:
+            rescheduled.discard(request._handle)
             sender = request._sender
             was_open = sender._close() if sender else True
             request._sender = sender or False
-            responses.append(failed if was_open else None)
+            if was_open and sender and sender._sent > 0:
+                sender._send_error(text)  # the way that its responses go: the answer could overtake them
+                responses.append(False)
+            else:
+                responses.append(failed if was_open else None)
         return responses
 
     # --- Coroutines: they run on a loop of their own, and their responses are sent when they are there.
@@ -145,6 +188,7 @@ class Executor:
         try:
             responses = await coroutine
             if responses is None:
+                self._again(requests, flags)
                 return
             self._refuse_decoupled(flags)
             if not isinstance(responses, list):
@@ -153,11 +197,21 @@ class Executor:
         except BaseException as problem:
             text = self._explain(requests, problem)
             for request in requests:
+                rescheduled.discard(request._handle)
                 request._sender._fail(text)
             return
+        self._again(requests, flags)
         for request, message in zip(requests, messages):
             if message is not None:
                 _nereid.call(calls.RESPONSE, FINAL, request._handle, 0, message)
+
+    def _again(self, requests, flags):
+        """Has those go again that are to. A decoupled model's have been released by now."""
+        for request in requests:
+            if request._handle in rescheduled:
+                rescheduled.discard(request._handle)
+                if not flags & _DECOUPLED and request._sender._close():
+                    _nereid.call(calls.RESPONSE, calls.AGAIN, request._handle, 0, None)
 
     def _messages(self, requests, responses, flags):
         """The checked responses, ready to be sent; none is sent when one is wrong."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logger: lines of the model in the server's log. Levels that are off cost one test."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the process does: takes one piece of work after the other, and answers each."""
 
 import atexit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Custom metrics: families and their metrics live in the server; these objects hold their numbers."""
 
 import json

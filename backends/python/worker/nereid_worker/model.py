@@ -1,6 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding and importing the model's code, in the way and with the search path that Triton's stub has."""
 
 import importlib
+import importlib.machinery
 import json
 import os
 import sys
@@ -22,7 +24,8 @@ def import_utils():
     except ImportError as problem:
         version = ".".join(map(str, sys.version_info[:3]))
         raise LoadFailed(
-            f"numpy is needed by Python models, and '{sys.executable}' (Python {version}) cannot import it: {problem}"
+            f"numpy is needed by Python models, and '{sys.executable}' (Python {version}) cannot import it: {problem}; install it there, "
+            "or name another Python with --backend-config=python,python-executable=PATH"
         ) from None
     _nereid.use(
         utils.Tensor,
@@ -36,6 +39,18 @@ def import_utils():
     return utils
 
 
+def keep_unchanged(directory):
+    """What Python would write beside the model's modules would be a change of the model: the next load, or a poll, would load it again."""
+    loader, below = importlib.machinery.SourceFileLoader, os.path.join(directory, "")
+    write = loader.set_data
+
+    def set_data(self, path, data, **more):
+        if not path.startswith(below):
+            write(self, path, data, **more)
+
+    loader.set_data = set_data
+
+
 class Loaded:
     """A model's module, its class and, once it is initialized, its object."""
 
@@ -45,6 +60,7 @@ class Loaded:
         self.file = about["model_file"]
         self.utils = import_utils()
         self.utils._model_dir = os.path.join(about["model_path"], about["model_version"])
+        keep_unchanged(about["model_path"])
         for directory in about["search"]:
             sys.path.append(directory)
         sys.path.append("")  # the server's working directory
@@ -77,6 +93,8 @@ class Loaded:
         self.instance = self.kind()
         if hasattr(self.instance, "initialize"):
             self.instance.initialize(args)
+            if args.get("model_instance_kind") == "GPU":
+                _nereid.check_visible(int(args["model_instance_device_id"]))
 
     def is_ready(self):
         if not hasattr(self.instance, "is_ready"):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ModelConfig: what `auto_complete_config` fills in. It adds and completes; what the user has set stays."""
 
 import json

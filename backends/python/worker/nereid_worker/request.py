@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """InferenceRequest: what `execute` gets, and what a model makes to call another model."""
 
 import queue
 import struct
+import weakref
 
 import _nereid
 
@@ -12,30 +14,41 @@ from .sender import InferenceResponseSender
 from .tensor import Tensor
 from .texts import as_text
 
-RELEASE_ALL = 1
+RELEASE_RESCHEDULE = 2
 
 _DECOUPLED = 1  # flags of a call
 _WAITS = 2
 _AWAITS = 4
 _SHARED = 8
+_ON_CPU = 16
+_ON_DEVICE = 32
+_LENDS = 64
 
 MEMORY_GPU = 0
 MEMORY_CPU = 1
+
+# Handles of requests that are to go again when `execute` has returned.
+rescheduled = set()
+
+# Senders of requests that went again, by correlation id, as long as the models keep them.
+_kept = weakref.WeakValueDictionary()
 
 # Whether calls to models are allowed: not before the model is initialized, and not while it is finalized.
 may_call = False
 
 
 class PreferredMemory:
-    """Where the outputs of a call should lie. They lie in the CPU's memory in any case."""
+    """Where the outputs of a call should lie; without it they lie where the called model puts them."""
 
-    __slots__ = ("_type", "_device")
+    __slots__ = ("_flags",)
 
     def __init__(self, preferred_memory_type, preferred_device_id=0):
         if preferred_memory_type not in (MEMORY_GPU, MEMORY_CPU):
             raise TypeError("PreferredMemory() needs TRITONSERVER_MEMORY_CPU or TRITONSERVER_MEMORY_GPU")
-        self._type = preferred_memory_type
-        self._device = int(preferred_device_id)
+        device = int(preferred_device_id)
+        if not 0 <= device < 64:
+            raise TritonModelException(f"PreferredMemory(): there is no device {device}")
+        self._flags = _ON_CPU if preferred_memory_type == MEMORY_CPU else _ON_DEVICE | device << 16
 
 
 class InferenceTrace:
@@ -152,8 +165,24 @@ class InferenceRequest:
         return trace
 
     def set_release_flags(self, flags):
-        if flags != RELEASE_ALL:
-            raise TritonModelException("rescheduling of requests is not supported by nereid yet")
+        if not isinstance(flags, int):
+            raise TypeError(f"set_release_flags() needs an integer, found {type(flags).__name__}")
+        if flags & RELEASE_RESCHEDULE and self._handle:
+            rescheduled.add(self._handle)
+        else:
+            rescheduled.discard(self._handle)
+
+    def _go_again(self):
+        """Its sender stays only where the model may send any number of responses."""
+        rescheduled.discard(self._handle)
+        if self._decoupled:
+            sender = self._own_sender()
+            sender._goes_again = True
+            _kept.setdefault(self._correlation_id, sender)
+            return
+        if self._sender:
+            self._sender._close()
+        self._sender = False
 
     def get_response_sender(self):
         sender = self._own_sender()
@@ -166,6 +195,8 @@ class InferenceRequest:
             made = InferenceResponseSender(self._handle, self._requested, self._decoupled)
             if sender is False or self._handle == 0:
                 made._close()
+            elif self._decoupled and _kept:
+                made._elder = _kept.get(self._correlation_id)
             sender = self._sender = made
         return sender
 
@@ -202,8 +233,13 @@ class InferenceRequest:
         caller's again when it returns."""
         if not may_call:
             raise TritonModelException("BLS is only supported during the 'execute' function.")
-        message = _nereid.make_infer(self._head(), self._inputs)
+        message, kept = _nereid.make_infer(self._head(), self._inputs)
         sink.id = calls.register(sink)
+        if kept is not None:
+            calls.lend(sink.id, kept)
+            flags |= _LENDS
+        if self._preferred_memory is not None:
+            flags |= self._preferred_memory._flags
         try:
             _nereid.call(calls.INFER, flags, sink.id, execution, message)
         except BaseException:

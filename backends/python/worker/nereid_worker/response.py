@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """InferenceResponse, and what is common to requests and responses: parameters."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """InferenceResponseSender: responses that are sent, from any thread, rather than returned by `execute`."""
 
 import _thread
@@ -14,7 +15,7 @@ _state = _thread.allocate_lock()  # guards the counters of all senders: held for
 
 
 class InferenceResponseSender:
-    __slots__ = ("_handle", "_requested", "_decoupled", "_closed", "_sent", "_is_taken", "__weakref__")
+    __slots__ = ("_handle", "_requested", "_decoupled", "_closed", "_sent", "_is_taken", "_goes_again", "_elder", "__weakref__")
 
     def __init__(self, handle, requested, decoupled):
         self._handle = handle
@@ -23,6 +24,8 @@ class InferenceResponseSender:
         self._closed = False
         self._sent = 0
         self._is_taken = False  # by the model
+        self._goes_again = False  # its request, which has another sender then
+        self._elder = None  # one of an earlier time that the model has kept: the end is that one's
 
     def send(self, response=None, flags=0):
         """Sends a response, or none, with flags: TRITONSERVER_RESPONSE_COMPLETE_FINAL says that no more come."""
@@ -84,7 +87,9 @@ class InferenceResponseSender:
             return
         self._closed = True
         try:
-            if self._decoupled or self._sent > 0:
+            if self._goes_again or self._elder is not None:
+                _nereid.call(calls.RESPONSE, calls.FORGOTTEN, self._handle, 0, None)
+            elif self._decoupled or self._sent > 0:
                 _nereid.call(calls.RESPONSE, FINAL, self._handle, 0, None)
             else:
                 self._send_error("the model let go of the request without sending a response")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor: a name with an array. Those of a request look at the server's memory and make their array when asked."""
 
 import numpy as np
@@ -30,6 +31,9 @@ _CODES = {np.dtype(numpy_type): code for code, numpy_type in TRITON_TO_NUMPY.ite
 _DEVICE_CPU = 1
 _DEVICE_CUDA = 2
 _DEVICE_CUDA_HOST = 3
+
+_LEGACY_STREAM = 1  # what None says of a consumer on a device
+_VERSION = (1, 0)  # of DLPack, that is spoken to those who ask for one
 
 
 def _slow_code(dtype):
@@ -83,7 +87,7 @@ class Tensor:
         return list(self._array.shape if self._shape is None else self._shape)
 
     def is_cpu(self):
-        return True
+        return self._buffer is None or self._buffer.device < 0
 
     def as_numpy(self):
         """The array, the same each time. What is written to a request's is seen in the array alone, not in the tensor."""
@@ -105,30 +109,41 @@ class Tensor:
             raise TritonModelException(
                 "Tensor dtype is BF16 and cannot be converted to NumPy. Use to_dlpack() and from_dlpack() instead."
             )
+        if self._buffer.device >= 0:
+            raise TritonModelException("Tensor is stored in GPU and cannot be converted to NumPy.")
         array = np.asarray(self._buffer)
         return array if array.flags.writeable else array.copy()
 
     def to_dlpack(self):
-        """A DLPack capsule. Of a request's tensor it holds a copy, since a consumer may write to it."""
+        """A DLPack capsule. Of a request's tensor on the CPU it holds a copy, since a consumer may write to it."""
+        return self._capsule(None, False)
+
+    def _capsule(self, stream, is_versioned):
         if self._dtype == BYTES:
             raise TritonModelException("DLPack does not have support for string tensors.")
-        return _nereid.to_dlpack(self._array if self._buffer is None else self._buffer, self._dtype)
+        source = self._array if self._buffer is None else self._buffer
+        return _nereid.to_dlpack(source, self._dtype, is_versioned, _LEGACY_STREAM if stream is None else stream)
 
-    def __dlpack__(self, stream=None, **_):
-        return self.to_dlpack()
+    def __dlpack__(self, stream=None, max_version=None, dl_device=None, copy=None):
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"tensor '{self._name}' is on device {self.__dlpack_device__()}, not {tuple(dl_device)}")
+        if copy and not self.is_cpu():
+            raise BufferError(f"tensor '{self._name}' is not copied on its device")
+        return self._capsule(stream, max_version is not None and max_version[0] >= _VERSION[0])
 
     def __dlpack_device__(self):
-        return (_DEVICE_CPU, 0)
+        return (_DEVICE_CPU, 0) if self.is_cpu() else (_DEVICE_CUDA, self._buffer.device)
 
     @staticmethod
     def from_dlpack(name, tensor):
-        """A tensor on the memory of a DLPack capsule, or of an object with __dlpack__; it must be on the CPU."""
+        """A tensor on the memory of a DLPack capsule, or of an object with __dlpack__."""
         name = _name_of(name)
-        if type(tensor).__name__ != "PyCapsule":
+        is_ordered = type(tensor).__name__ != "PyCapsule"
+        if is_ordered:
             tensor = _capsule_of(tensor)
         made = Tensor.__new__(Tensor)
         made._name = name
-        made._dtype, made._shape, made._buffer = _nereid.from_dlpack(tensor)
+        made._dtype, made._shape, made._buffer = _nereid.from_dlpack(tensor, is_ordered)
         made._array = None
         return made
 
@@ -142,14 +157,23 @@ def _capsule_of(tensor):
             "Provided tensor is not supported. Tensor must be a DLPack capsule "
             "or have `__dlpack__` and `__dlpack_device__` attributes"
         )
-    device = int(tensor.__dlpack_device__()[0])
+    device, number = map(int, tensor.__dlpack_device__())
     if device == _DEVICE_CUDA:
-        raise TritonModelException(
-            "DLPack capsule passed pointer to memory allocated on GPU device, when GPU is not available"
-        )
+        return tensor.__dlpack__(stream=_stream_of(number))
     if device not in (_DEVICE_CPU, _DEVICE_CUDA_HOST):
         raise TritonModelException(f"DLDevice type {device} is not support by Python backend.")
     return tensor.__dlpack__(stream=None)
+
+
+def _stream_of(device):
+    """The stream of this worker that a producer's data is to be ready on."""
+    try:
+        return _nereid.device_stream(device)
+    except TritonModelException as problem:
+        raise TritonModelException(
+            "DLPack capsule passed pointer to memory allocated on GPU device, when GPU is not available: "
+            f"{problem}"
+        ) from None
 
 
 def place_arrays():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Texts that models give: str, or bytes, as Triton takes them (an element of a BYTES tensor is bytes)."""
 
 import enum

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Through the north seam.
 #include "frontend/common/admin/model_admin.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading and unloading models for clients of any protocol, once their request is read, and what
 // the core says of them. Threads that may wait for a model.
 #ifndef NEREID_FRONTEND_COMMON_ADMIN_MODEL_ADMIN_H

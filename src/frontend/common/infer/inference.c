@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way of a request through the core. What may happen when is in `allowed`; who needs the
 // request is counted in i->users.
 #include "frontend/common/infer/inference.h"
 
+#include "base/clock.h"
 #include "base/state.h"
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "nereid/nereid.h"
 
 #include <assert.h>
 
@@ -159,6 +160,8 @@ void inference_fini(inference *i)
 {
   assert(atomic_load(&i->users) == 0);
   inference_settle(i);
+  if (i->wait != NULL)
+    NEREID_ModelWaitDelete(i->wait);
   trace_end(i->trace);
   infer_tensors_fini(&i->tensors);
 }
@@ -174,20 +177,71 @@ error *inference_make_request(inference *i, TRITONSERVER_Server *server)
 {
   assert(i->state == INFERENCE_FILLING && i->request == NULL);
   RETURN_IF_ERROR(error_from_abi(
-      TRITONSERVER_InferenceRequestNew(&i->request, server, i->model_name, i->model_version)));
+      i->wait != NULL
+          ? NEREID_ModelWaitRequestNew(i->wait, &i->request)
+          : NEREID_InferenceRequestTryNew(&i->request, server, i->model_name, i->model_version)));
   i->tensors.request = i->request;
-  i->tensors.many_responses = i->decoupled;
+  i->tensors.server = server;
   atomic_store_explicit(&i->users, 1, memory_order_relaxed);
   i->hooks->ref(i); // for the request
   return NULL;
 }
 
+bool inference_may_await(TRITONSERVER_Server *server, const error *failure)
+{
+  error_code code = error_get_code(failure);
+  return (code == ERROR_NOT_FOUND || code == ERROR_UNAVAILABLE) &&
+         NEREID_ServerLoadsOnDemand(server);
+}
+
+error *inference_await_model(inference *i, TRITONSERVER_Server *server, uint64_t timeout_us,
+                             NEREID_ModelAwaitedFn_t awaited, void *context, bool *waits)
+{
+  uint64_t timeout_ns, deadline_ns;
+  if (timeout_us == 0 || __builtin_mul_overflow(timeout_us, 1000, &timeout_ns) ||
+      __builtin_add_overflow(clock_monotonic_ns(), timeout_ns, &deadline_ns))
+    deadline_ns = UINT64_MAX;
+  assert(i->state == INFERENCE_FILLING && i->request == NULL && i->wait == NULL);
+  return error_from_abi(NEREID_ServerModelAwait(server, i->model_name, i->model_version,
+                                                deadline_ns, awaited, context, &i->wait, waits));
+}
+
+error *inference_take_model(inference *i)
+{
+  return error_from_abi(NEREID_ModelWaitTakeError(i->wait));
+}
+
 uint32_t inference_run_here_flag(const inference *i, size_t size)
 {
   return size <= JOBS_LOOP_BYTES && infer_tensors_shared_bytes(&i->tensors) <= JOBS_LOOP_BYTES &&
-                 !i->decoupled
+                 !i->decoupled && !i->tensors.uses_gpu
              ? NEREID_REQUEST_FLAG_RUN_HERE
              : 0;
+}
+
+static bool traces_gpu(const inference *i)
+{
+  return i->tensors.uses_gpu && trace_takes_gpu_inputs(i->trace);
+}
+
+size_t inference_copy_work(const inference *i)
+{
+  return traces_gpu(i) ? SIZE_MAX : infer_tensors_copy_work(&i->tensors);
+}
+
+job_kind inference_copy_kind(const inference *i)
+{
+  return i->tensors.uses_gpu ? JOB_DRIVER : JOB_COMPUTES;
+}
+
+error *inference_make_copies(inference *i)
+{
+  for (size_t k = 0; traces_gpu(i) && k < i->tensors.span_count; k++) {
+    const shared_span *span = &i->tensors.spans[k];
+    if (span->datatype != TRITONSERVER_TYPE_INVALID && span->handle != NULL && span->copy == NULL)
+      trace_record_gpu_input(i->trace, span->datatype, span->base, span->byte_size, span->device);
+  }
+  return infer_tensors_make_copies(&i->tensors);
 }
 
 error *inference_set_callbacks(inference *i, TRITONSERVER_ResponseAllocator *allocator)
@@ -215,6 +269,7 @@ void inference_abandon(inference *i)
 error *inference_submit(inference *i, TRITONSERVER_Server *server)
 {
   enter(i, INFERENCE_SUBMITTING);
+  i->tensors.many_responses = i->decoupled;
   i->awaits_release = i->tensors.span_count > 0;
   atomic_store_explicit(&i->awaited, i->awaits_release ? 2 : 1, memory_order_relaxed);
   // One for this function, and one for the responses.
@@ -246,6 +301,8 @@ bool inference_wait(inference *i)
 void inference_cancel(inference *i)
 {
   atomic_store(&i->cancel_wanted, true);
+  if (i->wait != NULL)
+    NEREID_ModelWaitCancel(i->wait);
   int state = atomic_load(&i->state);
   if ((state != INFERENCE_RUNNING && state != INFERENCE_WAITING) || !join(i))
     return;

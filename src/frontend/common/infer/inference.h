@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One life of an inference, whatever protocol it came by: from the request of the core that a front
 // end fills, through the core, to the responses that the front end prints.
 // docs/internals/inference.md has its states, who runs what, and what fails how. The front end
@@ -10,6 +11,7 @@
 #include "frontend/common/observe/access_log.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/trace/trace.h"
+#include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -40,9 +42,10 @@ typedef struct inference_hooks {
 struct inference {
   const inference_hooks *hooks;
   TRITONSERVER_InferenceRequest *request; // until its last user is gone
+  NEREID_ModelWait *wait;                 // owned: the model had to be loaded; else NULL
   const char *model_name;                 // "" before it is read, as the next one
   const char *request_id;
-  int64_t model_version; // as asked for; 0 or less: any
+  int64_t model_version; // as asked for; 0 or less: any, or a name
   bool decoupled;        // any number of responses, maybe after the request was released
   bool sends_each;       // each response goes to hooks->respond; else the first is kept
   bool is_timed;         // its times are noted, for the access log
@@ -73,13 +76,39 @@ void inference_fini(inference *i);
 error *inference_read_transactions(TRITONSERVER_Server *server, const char *model, int64_t version,
                                    uint32_t *flags);
 
-// Makes the empty request for i->model_name and i->model_version; its reference is taken.
+// Makes the empty request for i->model_name and i->model_version; its reference is taken. A model
+// that is not loaded is an error, where it was not awaited.
 error *inference_make_request(inference *i, TRITONSERVER_Server *server);
+
+// The request has its sequence's id, if any: from here on i->model_version is what will serve it,
+// for questions about it. Returns the flags of its transactions.
+static inline uint32_t inference_choose_version(inference *i)
+{
+  uint32_t transactions;
+  i->model_version = NEREID_InferenceRequestVersion(i->request, &transactions);
+  return transactions;
+}
+
+// Whether the model that there was no request for may be loaded now, on demand.
+bool inference_may_await(TRITONSERVER_Server *server, const error *failure);
+// Has it loaded, and `awaited` called with `context` (nereid.h) if *waits. From here on
+// inference_cancel ends the waiting, and so do that many microseconds; 0: any. Once.
+error *inference_await_model(inference *i, TRITONSERVER_Server *server, uint64_t timeout_us,
+                             NEREID_ModelAwaitedFn_t awaited, void *context, bool *waits);
+// It was awaited: why there is none. Else the request can be made.
+error *inference_take_model(inference *i);
 
 // NEREID_REQUEST_FLAG_RUN_HERE, where the model may be run on the loop's thread: not for tensors of
 // a size that it cannot be through with in the time that a loop may take, nor for responses without
 // end. `size` is that of the message.
 uint32_t inference_run_here_flag(const inference *i, size_t size);
+
+// What infer_tensors_copy_work says, with what a trace wants.
+size_t inference_copy_work(const inference *i);
+// Whose threads make the copies, where a loop does not: a GPU may be busy for long.
+job_kind inference_copy_kind(const inference *i);
+// infer_tensors_make_copies, and what is on a GPU for the trace.
+error *inference_make_copies(inference *i);
 
 // The request is complete: has the core call back.
 error *inference_set_callbacks(inference *i, TRITONSERVER_ResponseAllocator *allocator);

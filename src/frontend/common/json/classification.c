@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements become integers that order as they do, so that one search serves all types: a heap of
 // the best, whose root is the worst of them.
 #include "frontend/common/json/classification.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Classification: instead of an output, the strings "value:index" or "value:index:label" of its
 // largest elements. Shared by all front ends. Pure but for the labels, which the response's model
 // has; any thread that owns the response.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The generate extension between text and tensors.
 #include "frontend/common/json/generate_json.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON of the generate extension: one flat object each way. A member with the name of an input
 // is that input's value, any other one is a parameter of the request; the object `parameters` holds
 // more of both. Pure functions: memory comes from the caller's arena. Any thread.

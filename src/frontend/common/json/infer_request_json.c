@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading of inference requests: members in any order, each protocol key at most once. What is
 // refused is so in Triton's words first; what Triton passes over is passed over.
 #include "frontend/common/json/infer_request_json.h"
@@ -357,6 +358,26 @@ error *infer_request_json_read(slice text, size_t max_data_size, const json_host
   RETURN_IF_ERROR(json_object_read(&c, NULL, &request_schema, out, &seen));
   RETURN_IF_ERROR(json_finish(&c));
   return (seen & 1) == 0 ? missing(NULL, "inputs") : NULL;
+}
+
+static const json_schema timeout_parameters = {
+    .members = {REQUEST_FIELD("timeout", JSON_U64, timeout_us)}};
+
+static error *read_timeout(void *request, json_cursor *c, const json_path *path)
+{
+  unsigned seen = 0;
+  return json_object_read(c, path, &timeout_parameters, request, &seen);
+}
+
+uint64_t infer_request_json_timeout(slice text, arena *a)
+{
+  static const json_schema schema = {
+      .members = {{SLICE("parameters"), read_timeout, JSON_READ, 0}}};
+  infer_request_json found = {0};
+  json_cursor c = json_begin(text, NULL, a);
+  unsigned seen = 0;
+  AUTO_ERROR error *e = json_object_read(&c, NULL, &schema, &found, &seen);
+  return e == NULL ? found.timeout_us : 0;
 }
 
 error *binary_tensors_split(infer_request_json *request, const char *model, slice binary)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON part of an inference request (KServe v2), read in one pass without a tree. Shared by the
 // front ends that speak JSON. Pure functions: memory comes from the caller's arena, names and plain
 // strings may be views of the text. Any thread; keeps no state.
@@ -70,6 +71,10 @@ typedef struct infer_request_json {
 // more.
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
                                infer_request_json *out);
+
+// The `timeout` among the parameters of such a text, 0 when it has none or cannot be read; nothing
+// else of it is looked at.
+uint64_t infer_request_json_timeout(slice text, arena *a);
 
 // Gives each binary input its slice of `binary`, in the order of the inputs. INVALID_ARG when the
 // sizes do not add up to exactly binary.size, naming the input, the model, the bytes wanted and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Printing of inference replies, in the order of members that Triton has.
 #include "frontend/common/json/infer_response_json.h"
 

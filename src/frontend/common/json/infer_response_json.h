@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON part of an inference reply (KServe v2). Appends to a buffer; numbers are printed
 // straight from the tensors. Pure functions; any thread.
 #ifndef NEREID_FRONTEND_COMMON_JSON_INFER_RESPONSE_JSON_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scanner. The text ends where it ends, whatever bytes follow: each token is checked against
 // the end once it is taken.
 #include "frontend/common/json/json_scan.h"

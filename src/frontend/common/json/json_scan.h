@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cursor over JSON text (RFC 8259, and the number words of base/number.h): no tree, values are
 // visited where they stand. Errors are INVALID_ARG and name the path, what was expected and what
 // stands there. Pure functions; behind the text there must be readable memory that ends in 16

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays of numbers, straight between text and a tensor's bytes.
 #include "frontend/common/json/json_tensor.h"
 

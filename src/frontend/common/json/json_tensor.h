@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A JSON array, or a single element, as a tensor's bytes. Pure functions.
 #ifndef NEREID_FRONTEND_COMMON_JSON_JSON_TENSOR_H
 #define NEREID_FRONTEND_COMMON_JSON_JSON_TENSOR_H

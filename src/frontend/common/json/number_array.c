@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading: a stretch of text is cut at commas. How many elements a part holds, and so where they
 // go, is known by its commas, which are counted first. Parts that turn out to hold anything but
 // plain elements end the stretch there: the caller goes on at that place. Printing: parts are

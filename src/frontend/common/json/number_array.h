@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Long rows of numbers between text and a tensor's bytes, in parts of a fixed size that several
 // threads work on at once. What comes out does not depend on the parts.
 #ifndef NEREID_FRONTEND_COMMON_JSON_NUMBER_ARRAY_H

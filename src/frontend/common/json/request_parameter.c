@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One row for each parameter with a meaning; parameters and ids between JSON and values.
 #include "frontend/common/json/request_parameter.h"
 

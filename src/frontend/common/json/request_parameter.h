@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named parameters of requests and responses, as every front end has them: those that the protocol
 // defines and all others, with their JSON and that of the request's id. Pure but for the request;
 // any thread that owns it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accepting, and saying why not. See acceptor.h.
 #include "frontend/common/net/acceptor.h"
 

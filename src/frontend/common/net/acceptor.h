@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accepts connections from a listening socket, in somebody's epoll set; whoever owns it says when
 // there are as many as there may be. One thread, but for acceptor_init.
 #ifndef NEREID_FRONTEND_COMMON_NET_ACCEPTOR_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes bodies into memory and unpacks them. Called on the thread that has the request: a loop's,
 // or a job's for what is long.
 #include "frontend/common/net/body.h"
@@ -5,6 +6,7 @@
 #include "base/blocks.h"
 #include "base/checked.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +51,11 @@ static body_result cover(body *b, size_t needed)
 
 static void release(body *b)
 {
-  block_free(b->memory, b->memory_size);
+  if (b->in_pool)
+    b->pool->give_back(b->pool_owner, b->memory, b->memory_size);
+  else
+    block_free(b->memory, b->memory_size);
+  b->in_pool = false;
   b->memory = NULL;
   b->data = NULL;
   if (b->reserved > 0)
@@ -101,6 +107,22 @@ static body_result move_to(body *b, size_t capacity)
   return BODY_OK;
 }
 
+// False: there is no room.
+static bool move_to_pool(body *b, size_t capacity)
+{
+  size_t bytes;
+  if (b->pool == NULL || !checked_add_size(capacity, 2 * BODY_ALIGNMENT, &bytes))
+    return false;
+  b->memory = b->pool->take(b->pool_owner, bytes);
+  if (b->memory == NULL)
+    return false;
+  b->in_pool = true;
+  b->memory_size = bytes;
+  b->data = align(b->memory, b->aligned_at);
+  b->capacity = b->max_size = capacity;
+  return true;
+}
+
 // Makes room for `size` more bytes.
 static body_result grow(body *b, size_t size)
 {
@@ -113,6 +135,12 @@ static body_result grow(body *b, size_t size)
   if (!checked_multiply_size(doubled, 2, &doubled) || doubled > b->max_size)
     doubled = b->max_size;
   return move_to(b, needed > doubled ? needed : doubled);
+}
+
+void body_prefer(body *b, const body_pool *pool, void *owner)
+{
+  b->pool = pool;
+  b->pool_owner = owner;
 }
 
 body_result body_begin(body *b, size_t expected, size_t aligned_at)
@@ -129,6 +157,8 @@ body_result body_begin(body *b, size_t expected, size_t aligned_at)
     b->reserved = b->reserved_for = expected;
   size_t first = b->rules->unannounced_room;
   b->aligned_at = aligned_at;
+  if (announced && move_to_pool(b, expected))
+    return BODY_OK;
   return move_to(b, announced || in_arena || expected < first ? expected : first);
 }
 
@@ -174,7 +204,7 @@ body_result body_finish(body *b)
 
 void body_discard(body *b, size_t offset, size_t size)
 {
-  if (b->memory != NULL)
+  if (b->memory != NULL && !b->in_pool)
     block_discard(b->memory, b->memory_size, b->data + offset, size);
 }
 
@@ -291,6 +321,7 @@ body_result body_inflate(body *b, content_coding coding)
 body_result body_fit(body *b)
 {
   body fitted = *b;
+  assert(!b->in_pool); // only what was unpacked is fitted
   fitted.memory = fitted.data = NULL;
   fitted.aligned_at = b->size;
   fitted.size = 0;

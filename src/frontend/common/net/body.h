@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a client sends, in one buffer: the body of an HTTP request, a message of a gRPC call.
 // Tensors are handed to the core as slices of it, so it starts such that they are aligned, and it
 // lives as long as its request. One owner at a time, no locks, except for the budget, which all
@@ -35,6 +36,12 @@ typedef struct body_rules {
 
 extern const body_rules body_rules_whole; // memory for all that is announced: pages come with bytes
 
+// Memory that a body may be in instead of a block, of which there is little. Any thread.
+typedef struct body_pool {
+  void *(*take)(void *owner, size_t size); // NULL: there is no room
+  void (*give_back)(void *owner, void *memory, size_t size);
+} body_pool;
+
 typedef struct body {
   const body_rules *rules;
   char *data; // size bytes in use, and BODY_ALIGNMENT readable zeroes behind them after body_finish
@@ -47,6 +54,9 @@ typedef struct body {
   size_t dropped;    // bytes of pieces that were not kept
   void *memory;      // a block, NULL when data is in the arena
   size_t memory_size;
+  bool in_pool;          // memory is of the pool
+  const body_pool *pool; // NULL: there is none; see body_prefer
+  void *pool_owner;
   size_t reserved;     // from the budget
   size_t reserved_for; // bytes of the body that are part of it
   byte_budget *budget; // borrowed
@@ -57,9 +67,19 @@ typedef struct body {
 void body_init(body *b, byte_budget *budget, arena *a, size_t max_size);
 void body_fini(body *b);
 
+// Before body_begin: a body that the budget takes as a whole is in memory of `pool` (borrowed, with
+// `owner`) where that has room. It does not become longer than it was expected to be.
+void body_prefer(body *b, const body_pool *pool, void *owner);
+
 // Makes room for `expected` bytes (0 when unknown), which must fit into the budget. `aligned_at` is
 // where tensors begin or end.
 body_result body_begin(body *b, size_t expected, size_t aligned_at);
+
+// Its memory, where that is of a pool; else empty.
+static inline slice body_in_pool(const body *b)
+{
+  return b->in_pool ? (slice){b->data, b->size} : (slice){NULL, 0};
+}
 
 body_result body_append(body *b, const char *data, size_t size);
 

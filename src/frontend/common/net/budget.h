@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes that all requests of a listener hold at one time. Bodies are taken on up to the limit;
 // what is made of them (tensors out of JSON, outputs, replies) may take as much again, so that what
 // was taken on can be answered. Thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gzip and deflate, by zlib.
 #include "frontend/common/net/compress.h"
 

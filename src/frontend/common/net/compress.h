@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Codings of bodies and messages, and compressing into them. Pure; any thread.
 #ifndef NEREID_FRONTEND_COMMON_NET_COMPRESS_H
 #define NEREID_FRONTEND_COMMON_NET_COMPRESS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for counts: whoever counts down takes no lock but for the last of a count. See drain.h.
 #include "frontend/common/net/drain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a listener: waiting until counts of its own, of connections or requests, are 0. Until
 // then counting is all that they cost.
 #ifndef NEREID_FRONTEND_COMMON_NET_DRAIN_H

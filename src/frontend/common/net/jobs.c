@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queues of jobs, the threads that run them, and parts of what another thread does.
 //
 // Each thread takes whatever may run. There are as many as all kinds together may take, so that a
@@ -27,14 +28,13 @@ typedef enum {
   CLASS_COMPUTES,
   CLASS_PROBES,
   CLASS_BLOCKS,
+  CLASS_DRIVER,
   CLASSES
 } class_index;
 
 static const class_index class_of[JOB_KINDS] = {
-    [JOB_FINISHES] = CLASS_COMPUTES,
-    [JOB_COMPUTES] = CLASS_COMPUTES,
-    [JOB_PROBES] = CLASS_PROBES,
-    [JOB_BLOCKS] = CLASS_BLOCKS,
+    [JOB_FINISHES] = CLASS_COMPUTES, [JOB_COMPUTES] = CLASS_COMPUTES, [JOB_PROBES] = CLASS_PROBES,
+    [JOB_BLOCKS] = CLASS_BLOCKS,     [JOB_DRIVER] = CLASS_DRIVER,
 };
 
 // Work in parts, on the stack of the thread that wants it done.
@@ -69,6 +69,7 @@ error *jobs_new(jobs **result)
   j->classes[CLASS_COMPUTES].max_running = machine_cpus();
   j->classes[CLASS_PROBES].max_running = JOBS_MAX_PROBES;
   j->classes[CLASS_BLOCKS].max_running = JOBS_MAX_BLOCKING;
+  j->classes[CLASS_DRIVER].max_running = JOBS_MAX_DRIVER_CALLS;
   for (size_t i = 0; i < CLASSES; i++)
     j->max_threads += j->classes[i].max_running;
   for (size_t i = 0; i < JOB_KINDS; i++)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads of the process for what would hold a loop's other clients up: requests that may
 // block, such as loads, and long computations. Each kind of job has a number of threads that it may
 // take, so that none waits behind another kind. Threads are started when needed, and then stay.
@@ -14,8 +15,9 @@ typedef struct jobs jobs;
 // Work on so many bytes of a request is a job, less is done by the loop itself.
 #define JOBS_LOOP_BYTES ((size_t)256 << 10)
 
-#define JOBS_MAX_BLOCKING 16
-#define JOBS_MAX_PROBES   4
+#define JOBS_MAX_BLOCKING     16
+#define JOBS_MAX_PROBES       4
+#define JOBS_MAX_DRIVER_CALLS 4
 
 typedef enum job_kind {
   JOB_FINISHES, // a computation that is the last step of a request: before other ones, since
@@ -23,6 +25,7 @@ typedef enum job_kind {
   JOB_COMPUTES, // another one; together they take one thread for each processor
   JOB_PROBES,   // a short question, such as readiness (JOBS_MAX_PROBES threads)
   JOB_BLOCKS,   // what may take long without computing, such as a load (JOBS_MAX_BLOCKING)
+  JOB_DRIVER,   // what asks a GPU's driver, which may never come back (JOBS_MAX_DRIVER_CALLS)
   JOB_KINDS,
 } job_kind;
 

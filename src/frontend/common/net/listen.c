@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens listening sockets. Called by whoever starts a listener.
 #include "frontend/common/net/listen.h"
 
@@ -6,6 +7,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -91,18 +93,45 @@ static error *set_where(listen_socket *s, const char *address, unsigned port)
   return out_of_memory_if(s->where);
 }
 
-static error *open_tcp(const listen_options *options, listen_socket *s)
+static error *bind_new(const listen_options *options, listen_socket *s)
 {
   struct addrinfo *found;
-  unsigned port;
   RETURN_IF_ERROR(set_where(s, options->address, options->port));
   RETURN_IF_ERROR(resolve(options->address, options->port, &found));
   s->socket_fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool listening = s->socket_fd >= 0 && bind_tcp(s->socket_fd, found, options->reuse_port) &&
-                   listen(s->socket_fd, LISTEN_BACKLOG) == 0 && get_port(s->socket_fd, &port);
+  bool bound = s->socket_fd >= 0 && bind_tcp(s->socket_fd, found, options->reuse_port);
   int reason = errno;
   freeaddrinfo(found);
-  return listening ? set_where(s, options->address, port) : cannot_listen(s->where, reason);
+  return bound ? NULL : cannot_listen(s->where, reason);
+}
+
+static error *listen_tcp(const char *address, listen_socket *s)
+{
+  unsigned port;
+  return listen(s->socket_fd, LISTEN_BACKLOG) == 0 && get_port(s->socket_fd, &port)
+             ? set_where(s, address, port)
+             : cannot_listen(s->where, errno);
+}
+
+static error *open_tcp(const listen_options *options, listen_socket *s)
+{
+  RETURN_IF_ERROR(bind_new(options, s));
+  return listen_tcp(options->address, s);
+}
+
+error *listen_reserve(const listen_options *options, int *socket_fd)
+{
+  listen_socket s = {.socket_fd = -1};
+  int off = 0; // else another one that does not listen either may bind the same
+  error *e = bind_new(options, &s);
+  if (e == NULL && setsockopt(s.socket_fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off)) != 0)
+    e = cannot_listen(s.where, errno);
+  if (e == NULL) {
+    *socket_fd = s.socket_fd;
+    s.socket_fd = -1;
+  }
+  listen_fini(&s);
+  return e;
 }
 
 // ---- Unix ----
@@ -181,12 +210,63 @@ static error *open_unix(const listen_options *options, listen_socket *s)
   return listen(s->socket_fd, LISTEN_BACKLOG) == 0 ? NULL : cannot_listen(s->where, errno);
 }
 
+// ---- given ----
+
+static error *name_given_unix(const struct sockaddr_un *address, socklen_t size, listen_socket *s)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  size_t length = size - offsetof(struct sockaddr_un, sun_path);
+  bool is_abstract = length > 0 && address->sun_path[0] == '\0';
+  const char *name = address->sun_path + is_abstract;
+  buffer_append_format(&text, UNIX_PREFIX "%s%.*s", is_abstract ? "@" : "",
+                       (int)(is_abstract ? length - 1 : strnlen(name, length)), name);
+  s->is_unix = true;
+  s->where = buffer_take_text(&text);
+  return out_of_memory_if(s->where);
+}
+
+static error *open_given(const listen_options *options, listen_socket *s)
+{
+  struct sockaddr_storage where;
+  socklen_t size = sizeof(where), type_size = sizeof(int);
+  char host[NI_MAXHOST], name[NI_MAXHOST + 2];
+  int type = 0, on = 1;
+  s->socket_fd = options->given;
+  if (getsockopt(s->socket_fd, SOL_SOCKET, SO_TYPE, &type, &type_size) != 0 ||
+      type != SOCK_STREAM || getsockname(s->socket_fd, (struct sockaddr *)&where, &size) != 0)
+    return error_new(ERROR_INVALID_ARG, "descriptor %d is no stream socket", s->socket_fd);
+  if (fcntl(s->socket_fd, F_SETFD, FD_CLOEXEC) != 0 ||
+      fcntl(s->socket_fd, F_SETFL, O_NONBLOCK) != 0)
+    return cannot_listen("a given socket", errno);
+  if (where.ss_family == AF_UNIX) {
+    RETURN_IF_ERROR(name_given_unix((struct sockaddr_un *)&where, size, s));
+    return listen(s->socket_fd, LISTEN_BACKLOG) == 0 ? NULL : cannot_listen(s->where, errno);
+  }
+  int failure =
+      getnameinfo((struct sockaddr *)&where, size, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+  if (failure != 0)
+    return error_new(ERROR_INVALID_ARG, "descriptor %d is at no address to listen on: %s",
+                     s->socket_fd, gai_strerror(failure));
+  (void)setsockopt(s->socket_fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  (void)setsockopt(s->socket_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  snprintf(name, sizeof(name), where.ss_family == AF_INET6 ? "[%s]" : "%s", host);
+  RETURN_IF_ERROR(set_where(s, name, 0));
+  return listen_tcp(options->address != NULL ? options->address : name, s);
+}
+
 // ---- all ----
+
+bool listen_is_unix(const char *address)
+{
+  return text_starts_with(address, UNIX_PREFIX);
+}
 
 error *listen_open(const listen_options *options, listen_socket *s)
 {
   *s = (listen_socket){.socket_fd = -1};
-  s->is_unix = text_starts_with(options->address, UNIX_PREFIX);
+  if (options->given > 0)
+    return open_given(options, s);
+  s->is_unix = listen_is_unix(options->address);
   return s->is_unix ? open_unix(options, s) : open_tcp(options, s);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts, drains and stops a listener. Called by the daemon; the last request lets go of it on any
 // thread.
 #include "frontend/common/net/listener.h"

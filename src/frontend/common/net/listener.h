@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A listener: one port and what serves it, whatever it speaks (HTTP, gRPC, metrics). The daemon
 // makes it from options and a server of the north seam, and frees it before that server. Each
 // protocol has a struct that begins with a listener, and a listener_protocol of what it does.

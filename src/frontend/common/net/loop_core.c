@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waking and sleeping, and sockets on their way. See loop_core.h.
 #include "frontend/common/net/loop_core.h"
 

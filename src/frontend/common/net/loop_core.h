@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the loops of all listeners do alike, whatever they speak: sockets come to them, threads wake
 // them, and they poll for a moment before they sleep. A loop of a protocol has one of these as its
 // member `core`, and its loops share a loop_group.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads socket addresses, names of hosts, and names of header fields. Nothing is looked up in the
 // network.
 #include "frontend/common/net/peer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is at the other end of a socket, and what a request tells of a way that led through others:
 // for all listeners (docs/security.md). Pure.
 #ifndef NEREID_FRONTEND_COMMON_NET_PEER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one inference request may have of each thing, whatever front end it comes through.
 #ifndef NEREID_FRONTEND_COMMON_NET_REQUEST_LIMITS_H
 #define NEREID_FRONTEND_COMMON_NET_REQUEST_LIMITS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS of a listener: the flags (alike for HTTP and gRPC) and the files that they name, read and
 // checked before a port is opened.
 #ifndef NEREID_FRONTEND_COMMON_NET_TLS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records become text on the thread that hands them in, and go into a buffer; the writer's thread
 // swaps it for an empty one and writes it in one piece.
 #include "frontend/common/observe/access_log.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The access log: one line for each request, whatever protocol it came by. Front ends fill a record
 // when a request is over; a thread of its own ("access-log") writes. Nobody who hands a record in
 // waits for a disk: what the writer is behind with is bounded, and what does not fit, or cannot be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes lines on, and gathers what is said in one.
 #include "frontend/common/observe/frontend_log.h"
 

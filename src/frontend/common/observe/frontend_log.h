@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The front ends' lines in the server's log, through the north seam. Any thread.
 #ifndef NEREID_FRONTEND_COMMON_OBSERVE_FRONTEND_LOG_H
 #define NEREID_FRONTEND_COMMON_OBSERVE_FRONTEND_LOG_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the cache's blocks out of the metrics and writes them in ORCA's two forms.
 #include "frontend/common/observe/load_metrics.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The load report of ORCA (Open Request Cost Aggregation), as Triton gives it for models of
 // TensorRT-LLM: how full the cache of keys and values is. Any thread.
 #ifndef NEREID_FRONTEND_COMMON_OBSERVE_LOAD_METRICS_H

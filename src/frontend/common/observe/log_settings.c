@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings are checked against one table, then applied through the north seam.
 #include "frontend/common/observe/log_settings.h"
 

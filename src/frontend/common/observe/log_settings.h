@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log's settings as clients see and change them: what HTTP's /v2/logging and gRPC's LogSettings
 // have in common. Any thread.
 #ifndef NEREID_FRONTEND_COMMON_OBSERVE_LOG_SETTINGS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wait for work, and the thread's life: see writer.h.
 #include "frontend/common/observe/writer.h"
 

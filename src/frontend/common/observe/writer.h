@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that writes what others hand in, the access log's and the traces' one. Nobody who hands
 // in waits for a disk or a collector: what waits has a bound, and what is lost is counted among the
 // server's metrics. The queue itself is the owner's.

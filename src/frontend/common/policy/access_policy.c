@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the flags of restricted categories, compares keys, and has the rules on which all front
 // ends agree.
 #include "frontend/common/policy/access_policy.h"
 
+#include "base/cleanup.h"
 #include "base/files.h"
 #include "base/text.h"
 
@@ -58,13 +60,38 @@ static bool is_line_end(char c)
   return c == '\r' || c == '\n';
 }
 
-// The value itself, or what its "file:" or "env:" stands for, is appended.
+static error *read_value(const char *path, buffer *value)
+{
+  RETURN_IF_ERROR(files_read_path(path, VALUE_MAX_BYTES, value));
+  while (value->size > 0 && is_line_end(value->data[value->size - 1]))
+    value->size--;
+  return NULL;
+}
+
+// A service manager has put it there: systemd.exec(5), Credentials.
+static error *read_credential(const char *name, buffer *value)
+{
+  const char *directory = getenv("CREDENTIALS_DIRECTORY");
+  AUTO_BUFFER buffer path = BUFFER_EMPTY;
+  if (directory == NULL)
+    return error_new(ERROR_INVALID_ARG,
+                     "there is no credential '%s': CREDENTIALS_DIRECTORY is not set (expected: "
+                     "LoadCredential=%s:<path> in the unit)",
+                     name, name);
+  if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL)
+    return error_new(ERROR_INVALID_ARG, "'%s' is no name of a credential", name);
+  buffer_append_format(&path, "%s/%s", directory, name);
+  AUTO_FREE char *text = buffer_take_text(&path);
+  return text == NULL ? error_no_memory() : read_value(text, value);
+}
+
+// The value itself, or what its "file:", "cred:" or "env:" stands for, is appended.
 static error *resolve_value(const char *text, buffer *value)
 {
   if (text_starts_with(text, "file:")) {
-    RETURN_IF_ERROR(files_read_path(text + 5, VALUE_MAX_BYTES, value));
-    while (value->size > 0 && is_line_end(value->data[value->size - 1]))
-      value->size--;
+    RETURN_IF_ERROR(read_value(text + 5, value));
+  } else if (text_starts_with(text, "cred:")) {
+    RETURN_IF_ERROR(read_credential(text + 5, value));
   } else if (text_starts_with(text, "env:")) {
     const char *variable = getenv(text + 4);
     if (variable == NULL)

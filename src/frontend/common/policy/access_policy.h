@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may do what at a listener, as the flags say it (docs/security.md): for all front ends. Which
 // parts of the server want a key: the categories that Triton's flags name, and for each of them the
 // header (or metadata) field that a request must have, with its value. Made once at the start and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the code that a configuration names with the code that the model runs already.
 #include "frontend/common/policy/code_upload.h"
 
@@ -9,14 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#define AGENTS "model_repository_agents"
+
 // Fields of the model configuration that choose what code runs, and keys of its `parameters` that
 // do.
-static const char *const code_fields[] = {"backend",           "platform",
-                                          "runtime",           "default_model_filename",
-                                          "model_operations",  "model_repository_agents",
-                                          "cc_model_filenames"};
-static const char *const code_parameters[] = {"EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH",
-                                              "onnxruntime_library"};
+static const char *const code_fields[] = {
+    "backend",          "platform", "runtime",           "default_model_filename",
+    "model_operations", AGENTS,     "cc_model_filenames"};
+static const char *const code_parameters[] = {"EXECUTION_ENV_PATH",  "TRITON_BATCH_STRATEGY_PATH",
+                                              "onnxruntime_library", "CPU_EXTENSION_PATH",
+                                              "CACHE_DIR",           "WEIGHTS_PATH"};
 
 #define MAX_VALUES   65536 // in a configuration, as its reader takes
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -38,9 +41,21 @@ static bool is_spelling_of(const char *key, const char *field)
 
 static bool is_empty(const json_t *value)
 {
-  return json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+  return value == NULL || json_is_null(value) ||
+         (json_is_string(value) && json_string_length(value) == 0) ||
          (json_is_object(value) && json_object_size(value) == 0) ||
          (json_is_array(value) && json_array_size(value) == 0);
+}
+
+// A configuration without the agents that the model has would load it past them.
+static bool leaves_out_agents(json_t *config, const json_t *now)
+{
+  const char *key;
+  json_t *value;
+  if (is_empty(json_object_get(now, AGENTS)))
+    return false;
+  json_object_foreach(config, key, value) if (is_spelling_of(key, AGENTS)) return is_empty(value);
+  return true;
 }
 
 // The member of `config` that names other code than `now` (NULL: the model is not loaded); NULL
@@ -56,7 +71,7 @@ static const char *other_field(json_t *config, const json_t *now)
           !json_equal(value, json_object_get(now, code_fields[i])))
         return code_fields[i];
   }
-  return NULL;
+  return leaves_out_agents(config, now) ? AGENTS : NULL;
 }
 
 // Is there a text in `value` that can name a file of the server's machine? What the parameters of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Configurations that come with a load request, and the code that they would have the model run
 // (docs/security.md): for all front ends. Threads that may wait for a model's configuration.
 #ifndef NEREID_FRONTEND_COMMON_POLICY_CODE_UPLOAD_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the listener's rules, as access.c of each front end applies them.
 #include "frontend/common/policy/exposure.h"
 

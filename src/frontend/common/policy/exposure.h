@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What remote clients, on other machines, can do at a listener, said in the log when it starts
 // (docs/security.md). The thread that starts the listener.
 #ifndef NEREID_FRONTEND_COMMON_POLICY_EXPOSURE_H

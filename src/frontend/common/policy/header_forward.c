@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Searches names of header fields with PCRE2, with a bound on the steps of a search.
 #include "frontend/common/policy/header_forward.h"
 

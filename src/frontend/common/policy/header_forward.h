@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which header (or metadata) fields of an inference become parameters of the request:
 // --http-header-forward-pattern and --grpc-header-forward-pattern. A pattern is compiled once; any
 // thread may ask.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs and outputs of inferences.
 #include "frontend/common/tensor/infer_tensors.h"
 
@@ -5,6 +6,7 @@
 #include "base/checked.h"
 #include "frontend/common/json/classification.h"
 #include "frontend/common/observe/abi_error.h"
+#include "nereid/nereid.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,8 @@ typedef struct output_buffer {
   infer_tensors *tensors; // its owner is referenced; small buffers are in its arena
   const output_choice *choice;
   void *memory;    // a block, NULL when in the arena
-  size_t size;     // of the block
+  void *pinned;    // the server's, in place of a block
+  size_t size;     // of the one or the other
   size_t reserved; // from the budget
 } output_buffer;
 
@@ -81,29 +84,47 @@ static error *take_span(infer_tensors *t, const json_shared_memory *m, shared_sp
   *span = &t->spans[t->span_count];
   RETURN_IF_ERROR(shared_memory_take(t->memory, m->region, m->offset, m->byte_size, *span));
   t->span_count++;
+  t->uses_gpu = t->uses_gpu || (*span)->handle != NULL;
   return NULL;
 }
 
-static error *take_shared_data(infer_tensors *t, const infer_json_input *input, const void **data,
-                               size_t *size)
+// Must the model have a copy, on the host? What is on a GPU stays there but for lengths, which the
+// core reads.
+static bool is_copied(const infer_tensors *t, TRITONSERVER_DataType datatype,
+                      const shared_span *span)
 {
-  shared_span *span;
-  RETURN_IF_ERROR(take_span(t, &input->shared_memory, &span));
-  *data = span->base;
-  *size = span->byte_size;
-  if (*size == 0 || (may_change(input->datatype) && !is_overwritten(t, span)))
-    return NULL;
-  RETURN_IF_ERROR(reserve(t, *size, BUDGET_REQUESTS_FULL));
-  *data = span->copy = arena_allocate_tensor(t->arena, *size);
-  t->copy_bytes += *size;
-  return *data == NULL ? error_no_memory() : NULL;
+  if (span->byte_size == 0)
+    return false;
+  if (span->handle != NULL)
+    return datatype == TRITONSERVER_TYPE_BYTES;
+  return !may_change(datatype) || is_overwritten(t, span);
 }
 
-void infer_tensors_make_copies(infer_tensors *t)
+// *span: where the data is; its `copy` is where the model will find it, if it is not NULL.
+static error *take_shared_data(infer_tensors *t, const infer_json_input *input, shared_span **span)
+{
+  RETURN_IF_ERROR(take_span(t, &input->shared_memory, span));
+  (*span)->datatype = input->datatype;
+  const size_t size = (*span)->byte_size;
+  if (!is_copied(t, input->datatype, *span))
+    return NULL;
+  RETURN_IF_ERROR(reserve(t, size, BUDGET_REQUESTS_FULL));
+  (*span)->copy = arena_allocate_tensor(t->arena, size);
+  t->copy_bytes += size;
+  return (*span)->copy == NULL ? error_no_memory() : NULL;
+}
+
+size_t infer_tensors_copy_work(const infer_tensors *t)
+{
+  return t->uses_gpu && t->copy_bytes > 0 ? SIZE_MAX : t->copy_bytes;
+}
+
+error *infer_tensors_make_copies(infer_tensors *t)
 {
   for (size_t k = 0; k < t->span_count; k++)
     if (t->spans[k].copy != NULL)
-      memcpy(t->spans[k].copy, t->spans[k].base, t->spans[k].byte_size);
+      RETURN_IF_ERROR(shared_span_read(&t->spans[k], t->spans[k].copy));
+  return NULL;
 }
 
 void infer_tensors_give_back_spans(infer_tensors *t)
@@ -112,18 +133,55 @@ void infer_tensors_give_back_spans(infer_tensors *t)
     shared_span_give_back(&t->spans[--t->span_count]);
 }
 
+static error *append_gpu_data(infer_tensors *t, const char *name, const shared_span *span)
+{
+  TRITONSERVER_BufferAttributes *a = NULL;
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_BufferAttributesNew(&a)));
+  TRITONSERVER_Error *e = TRITONSERVER_BufferAttributesSetByteSize(a, span->byte_size);
+  if (e == NULL)
+    e = TRITONSERVER_BufferAttributesSetMemoryType(a, TRITONSERVER_MEMORY_GPU);
+  if (e == NULL)
+    e = TRITONSERVER_BufferAttributesSetMemoryTypeId(a, span->device);
+  if (e == NULL)
+    e = TRITONSERVER_BufferAttributesSetCudaIpcHandle(a, (void *)(uintptr_t)span->handle);
+  if (e == NULL)
+    e = TRITONSERVER_InferenceRequestAppendInputDataWithBufferAttributes(t->request, name,
+                                                                         span->base, a);
+  TRITONSERVER_ErrorDelete(TRITONSERVER_BufferAttributesDelete(a));
+  return error_from_abi(e);
+}
+
+// Views of the message are where the message is; other tensors were made of it.
+static TRITONSERVER_MemoryType type_of(const infer_tensors *t, const char *data)
+{
+  const uintptr_t offset = (uintptr_t)data - (uintptr_t)t->pinned.data;
+  return t->pinned.size > 0 && offset < t->pinned.size ? TRITONSERVER_MEMORY_CPU_PINNED
+                                                       : TRITONSERVER_MEMORY_CPU;
+}
+
+static error *append_data(infer_tensors *t, const char *name, const void *data, size_t size)
+{
+  return size == 0 ? NULL
+                   : error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
+                         t->request, name, data, size, type_of(t, data), 0));
+}
+
+static error *append_shared_data(infer_tensors *t, const infer_json_input *input)
+{
+  shared_span *span;
+  RETURN_IF_ERROR(take_shared_data(t, input, &span));
+  if (span->handle != NULL && span->copy == NULL && span->byte_size > 0)
+    return append_gpu_data(t, input->name, span);
+  return append_data(t, input->name, span->copy != NULL ? span->copy : span->base, span->byte_size);
+}
+
 static error *add_input(infer_tensors *t, const infer_json_input *input)
 {
   RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestAddInput(
       t->request, input->name, input->datatype, input->shape, input->shape_count)));
-  const void *data = input->data;
-  size_t size = input->data_size;
-  if (input->shared_memory.region != NULL)
-    RETURN_IF_ERROR(take_shared_data(t, input, &data, &size));
-  if (size == 0)
-    return NULL;
-  return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
-      t->request, input->name, data, size, TRITONSERVER_MEMORY_CPU, 0));
+  return input->shared_memory.region != NULL
+             ? append_shared_data(t, input)
+             : append_data(t, input->name, input->data, input->data_size);
 }
 
 static error *add_output(infer_tensors *t, const infer_json_output *output)
@@ -138,18 +196,17 @@ static error *add_output(infer_tensors *t, const infer_json_output *output)
 }
 
 // Asked now, as the model may be unloaded when its answer comes.
-static error *read_rows(infer_tensors *t, TRITONSERVER_Server *server, const char *model_name,
-                        int64_t model_version)
+static error *read_rows(infer_tensors *t, const char *model_name, int64_t model_version)
 {
   uint32_t flags = 0;
   RETURN_IF_ERROR(error_from_abi(
-      TRITONSERVER_ServerModelBatchProperties(server, model_name, model_version, &flags, NULL)));
+      TRITONSERVER_ServerModelBatchProperties(t->server, model_name, model_version, &flags, NULL)));
   t->has_rows = (flags & TRITONSERVER_BATCH_FIRST_DIM) != 0;
   return NULL;
 }
 
-error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const char *model_name,
-                         int64_t model_version, const infer_json_input *inputs, size_t input_count,
+error *infer_tensors_add(infer_tensors *t, const char *model_name, int64_t model_version,
+                         const infer_json_input *inputs, size_t input_count,
                          const infer_json_output *outputs, size_t output_count)
 {
   bool classifies = false;
@@ -164,7 +221,7 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
   }
   for (size_t k = 0; k < input_count; k++)
     RETURN_IF_ERROR(add_input(t, &inputs[k]));
-  return classifies ? read_rows(t, server, model_name, model_version) : NULL;
+  return classifies ? read_rows(t, model_name, model_version) : NULL;
 }
 
 size_t infer_tensors_shared_bytes(const infer_tensors *t)
@@ -194,6 +251,11 @@ static const output_choice *choose(const infer_tensors *t, const char *name)
   return &t->fallback;
 }
 
+static TRITONSERVER_MemoryType memory_type_of(const shared_span *span)
+{
+  return span->handle != NULL ? TRITONSERVER_MEMORY_GPU : TRITONSERVER_MEMORY_CPU;
+}
+
 // Triton's text.
 static TRITONSERVER_Error *check_span(const output_choice *choice, size_t byte_size)
 {
@@ -208,8 +270,18 @@ static TRITONSERVER_Error *check_span(const output_choice *choice, size_t byte_s
 }
 
 // All zeroes: a model that does not fill its output must not show what another client left there.
-static void *allocate_memory(infer_tensors *t, output_buffer *output, size_t size)
+// Pinned memory the core clears, but for backends that fill it (NEREID_BackendFills).
+static void *allocate_memory(infer_tensors *t, output_buffer *output, size_t size,
+                             TRITONSERVER_MemoryType *type)
 {
+  if (*type != TRITONSERVER_MEMORY_CPU && size > 0) {
+    output->pinned = NEREID_ServerPinnedAllocate(t->server, NEREID_PINNED_REPLY, size);
+    output->size = size;
+    *type = TRITONSERVER_MEMORY_CPU_PINNED;
+    if (output->pinned != NULL)
+      return output->pinned;
+  }
+  *type = TRITONSERVER_MEMORY_CPU;
   if (size <= ARENA_MAX_BYTES && !t->many_responses) {
     void *memory = arena_allocate_tensor(t->arena, size);
     return memory == NULL ? NULL : memset(memory, 0, size);
@@ -224,13 +296,14 @@ static TRITONSERVER_Error *out_of_memory(void)
   return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
 }
 
-// Gives the memory where the output is written.
+// Gives the memory where the output is written; *type: what is preferred, and what it is.
 static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output, size_t byte_size,
-                                       void **memory)
+                                       void **memory, TRITONSERVER_MemoryType *type)
 {
   const output_choice *choice = output->choice;
   if (choice->span != NULL) {
     *memory = choice->span->base;
+    *type = memory_type_of(choice->span);
     return check_span(choice, byte_size);
   }
   if (byte_size >= BUDGET_MIN_BYTES) {
@@ -238,7 +311,7 @@ static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output, 
       return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, BUDGET_ANSWERS_FULL);
     output->reserved = byte_size;
   }
-  *memory = allocate_memory(t, output, byte_size);
+  *memory = allocate_memory(t, output, byte_size, type);
   return *memory == NULL ? out_of_memory() : NULL;
 }
 
@@ -250,6 +323,9 @@ static bool is_converted(const infer_tensors *t, const output_choice *choice)
 
 static void drop_buffer(output_buffer *output)
 {
+  if (output->pinned != NULL)
+    NEREID_ServerPinnedFree(output->tensors->server, NEREID_PINNED_REPLY, output->pinned,
+                            output->size);
   block_free(output->memory, output->size);
   if (output->reserved > 0)
     budget_give_back(output->tensors->budget, output->reserved);
@@ -264,7 +340,6 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
                                     TRITONSERVER_MemoryType *actual_type, int64_t *actual_id)
 {
   (void)allocator;
-  (void)preferred_type;
   (void)preferred_id;
   infer_tensors *t = tensors_pointer;
   // What comes again and again, maybe from several threads, must not pile up in the arena.
@@ -274,7 +349,7 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   if (output == NULL)
     return out_of_memory();
   *output = (output_buffer){.tensors = t, .choice = choose(t, tensor_name)};
-  TRITONSERVER_Error *refused = find_memory(t, output, byte_size, &memory);
+  TRITONSERVER_Error *refused = find_memory(t, output, byte_size, &memory, &preferred_type);
   if (refused != NULL) {
     drop_buffer(output);
     return refused;
@@ -284,8 +359,8 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   t->ref(t->owner); // a backend may keep a response longer than its request
   *buffer = byte_size == 0 ? NULL : memory;
   *buffer_userp = output;
-  *actual_type = TRITONSERVER_MEMORY_CPU;
-  *actual_id = 0;
+  *actual_type = preferred_type;
+  *actual_id = output->choice->span != NULL ? output->choice->span->device : 0;
   return NULL;
 }
 
@@ -307,24 +382,43 @@ static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, vo
   return NULL;
 }
 
+// As Triton's: what does not fit is refused when it is allocated.
 static TRITONSERVER_Error *query(TRITONSERVER_ResponseAllocator *allocator, void *tensors_pointer,
                                  const char *tensor_name, size_t *byte_size,
                                  TRITONSERVER_MemoryType *type, int64_t *id)
 {
   (void)allocator;
-  (void)tensors_pointer;
-  (void)tensor_name;
-  (void)byte_size;
-  *type = TRITONSERVER_MEMORY_CPU;
-  *id = 0;
+  const infer_tensors *t = tensors_pointer;
+  const shared_span *span = tensor_name == NULL ? NULL : choose(t, tensor_name)->span;
+  const bool fits = span != NULL && (byte_size == NULL || *byte_size <= span->byte_size);
+  *type = fits ? memory_type_of(span) : TRITONSERVER_MEMORY_CPU;
+  *id = fits ? span->device : 0;
   return NULL;
+}
+
+static TRITONSERVER_Error *add_handle(TRITONSERVER_ResponseAllocator *allocator,
+                                      const char *tensor_name,
+                                      TRITONSERVER_BufferAttributes *attributes,
+                                      void *tensors_pointer, void *buffer_userp)
+{
+  (void)allocator;
+  (void)tensor_name;
+  (void)tensors_pointer;
+  const output_buffer *output = buffer_userp;
+  const shared_span *span = output->choice->span;
+  return span == NULL || span->handle == NULL ? NULL
+                                              : TRITONSERVER_BufferAttributesSetCudaIpcHandle(
+                                                    attributes, (void *)(uintptr_t)span->handle);
 }
 
 error *infer_tensors_make_allocator(TRITONSERVER_ResponseAllocator **allocator)
 {
   RETURN_IF_ERROR(
       error_from_abi(TRITONSERVER_ResponseAllocatorNew(allocator, allocate, release, NULL)));
-  return error_from_abi(TRITONSERVER_ResponseAllocatorSetQueryFunction(*allocator, query));
+  RETURN_IF_ERROR(
+      error_from_abi(TRITONSERVER_ResponseAllocatorSetQueryFunction(*allocator, query)));
+  return error_from_abi(
+      TRITONSERVER_ResponseAllocatorSetBufferAttributesFunction(*allocator, add_handle));
 }
 
 // ---- responses ----

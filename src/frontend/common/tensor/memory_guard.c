@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The SIGBUS handler and what it looks at. It may interrupt any thread anywhere: it reads atomics
 // and makes one system call. Entries of the list are reused and never freed, so that it can walk
 // the list at any time.

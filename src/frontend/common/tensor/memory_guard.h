@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that others may take away: the pages of a file that its owner makes smaller are gone, and
 // whoever touches them gets SIGBUS. Pages of a watched range are replaced by zeroes then, so that
 // backends, which know nothing of this, go on; who made the request asks afterwards whether the

@@ -1,74 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry. Counts of users are guarded by its lock, so that who finds a region can take it.
+// Regions are opened and closed outside of the lock.
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "base/checked.h"
 #include "base/cleanup.h"
+#include "base/container_of.h"
+#include "base/state.h"
 #include "base/string_map.h"
-#include "frontend/common/tensor/memory_guard.h"
+#include "base/thread.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/tensor/shared_region.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define KEY_MAX_BYTES   255
-#define RESERVED_PREFIX "triton_python_backend_shm_region_"
-
-struct shared_region {
-  shared_memory *memory;
-  char *name;
-  char *key;
-  uint64_t offset;
-  uint64_t byte_size;
-  void *base;           // its first byte
-  void *pages;          // what is mapped: the pages that it is in
-  size_t pages_size;    // bytes
-  guarded_range *guard; // of the pages; NULL: nothing is mapped
-  size_t users;         // guarded by the registry's lock
-  bool leaving;         // the same; it goes with its last user
-};
 
 struct shared_memory {
   bool allow_clients;
-  pthread_mutex_t lock;
-  string_map regions; // name → shared_region; the lock guards all of this
-  uint64_t bytes;     // of all
+  pthread_mutex_t lock;   // guards what follows
+  string_map regions;     // name → shared_region
+  uint64_t bytes;         // of all
+  jobs *jobs;             // NULL: not any more; whoever is the last user closes regions itself
+  shared_region *closing; // GONE: of GPUs, whose last users left on threads that must not wait
+  bool job_queued;        // `closer` is queued or at work
+  struct job closer;
 };
 
-shared_memory *shared_memory_new(bool allow_clients)
+static void enter(shared_region *r, region_state to)
+{
+  static const unsigned allowed[] = {
+      [REGION_OPENING] = STATE_BIT(REGION_OPEN) | STATE_BIT(REGION_GONE),
+      [REGION_OPEN] = STATE_BIT(REGION_LEAVING),
+      [REGION_LEAVING] = STATE_BIT(REGION_LEAVING) | STATE_BIT(REGION_GONE),
+      [REGION_GONE] = 0,
+  };
+  state_assert(allowed, r->state, to);
+  r->state = to;
+}
+
+static error *close_region(shared_region *r)
+{
+  assert(r->users == 0);
+  if (r->kind == TRITONSERVER_MEMORY_GPU)
+    return cuda_region_close(r);
+  system_region_close(r);
+  return NULL;
+}
+
+// NULL is allowed. What the region was is still in its fields when it is closed.
+static error *free_region(shared_region *r)
+{
+  if (r == NULL)
+    return NULL;
+  error *e = close_region(r);
+  free(r->name);
+  free(r->key);
+  free(r);
+  return e;
+}
+
+// Of a region that nobody waits for.
+static void free_and_log(shared_region *r)
+{
+  error *e = free_region(r);
+  if (e != NULL)
+    frontend_log_warning("a shared memory region of a client: %s", error_message(e));
+  error_free(e);
+}
+
+shared_memory *shared_memory_new(bool allow_clients, jobs *jobs)
 {
   shared_memory *m = calloc(1, sizeof(*m));
   if (m == NULL)
     return NULL;
   m->allow_clients = allow_clients;
+  m->jobs = jobs;
   pthread_mutex_init(&m->lock, NULL);
   return m;
 }
 
-static void free_region(shared_region *r)
+// Takes the list of those that are to be closed.
+static shared_region *take_closing(shared_memory *m)
 {
-  if (r == NULL)
+  LOCK_SCOPE(&m->lock);
+  shared_region *first = m->closing;
+  m->closing = NULL;
+  m->job_queued = m->job_queued && first != NULL;
+  return first;
+}
+
+static void close_waiting(shared_memory *m)
+{
+  for (shared_region *first; (first = take_closing(m)) != NULL;)
+    for (shared_region *next; first != NULL; first = next) {
+      next = first->next;
+      free_and_log(first);
+    }
+}
+
+static void run_closer(struct job *j)
+{
+  close_waiting(container_of(j, shared_memory, closer));
+}
+
+void shared_memory_forget_jobs(shared_memory *m)
+{
+  if (m == NULL)
     return;
-  if (r->guard != NULL) {
-    memory_guard_forget(r->guard);
-    munmap(r->pages, r->pages_size);
-  }
-  free(r->name);
-  free(r->key);
-  free(r);
+  LOCK_SCOPE(&m->lock);
+  m->jobs = NULL;
 }
 
 void shared_memory_free(shared_memory *m)
 {
   if (m == NULL)
     return;
+  assert(m->jobs == NULL);
+  close_waiting(m);
   string_map_entry *entry;
   for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;)
-    free_region(entry->value);
+    free_and_log(entry->value);
   string_map_fini(&m->regions);
   pthread_mutex_destroy(&m->lock);
   free(m);
@@ -82,171 +134,170 @@ error *shared_memory_allowed(const shared_memory *m)
                                             "with '--allow-client-shm=true' to enable.");
 }
 
-// ---- mapping ----
+// ---- registering ----
 
-// What names of objects are made of. Anything else is refused, and so is whatever the C library or
-// the kernel might read as a path.
-static bool is_key_character(char c)
+static shared_region *find(const shared_memory *m, const char *name)
 {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         (c != '\0' && strchr("._-+=:@,~#%", c) != NULL);
+  shared_region *r = string_map_get(&m->regions, slice_of(name));
+  return r == NULL || r->state == REGION_OPENING ? NULL : r;
 }
 
-static error *check_key(const shared_region *r)
+// The lock is held; who calls this closes the region without it.
+static void take_out(shared_region *r)
 {
-  const char *key = r->key;
-  const char *component = key + (key[0] == '/');
-  size_t size = strlen(component);
-  bool valid = size > 0 && size <= KEY_MAX_BYTES && strcmp(component, ".") != 0 &&
-               strcmp(component, "..") != 0;
-  for (size_t i = 0; valid && i < size; i++)
-    valid = is_key_character(component[i]);
-  if (strncmp(key + strspn(key, "/"), RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
-    return error_new(ERROR_INVALID_ARG,
-                     "cannot register shared memory region '%s' with key '%.256s' as the key "
-                     "contains the reserved prefix '%s'",
-                     r->name, key, RESERVED_PREFIX);
-  if (!valid)
-    return error_new(ERROR_INVALID_ARG,
-                     "Unable to open shared memory region: '%.256s': cannot register shared memory "
-                     "region '%s' - invalid shm key '%.256s'",
-                     key, r->name, key);
+  shared_memory *m = r->memory;
+  assert(r->users == 0 && lock_is_held(&m->lock));
+  string_map_remove(&m->regions, slice_of(r->name));
+  if (r->counted)
+    m->bytes -= r->byte_size;
+  enter(r, REGION_GONE);
+}
+
+static error *take_name(shared_memory *m, shared_region *r)
+{
+  LOCK_SCOPE(&m->lock);
+  if (string_map_get(&m->regions, slice_of(r->name)) != NULL)
+    return error_new(ERROR_ALREADY_EXISTS, "shared memory region '%s' already in manager", r->name);
+  if (m->regions.live_count >= SHARED_MEMORY_MAX_REGIONS)
+    return error_new(ERROR_UNAVAILABLE,
+                     "failed to register shared memory region '%s': there are %d already", r->name,
+                     SHARED_MEMORY_MAX_REGIONS);
+  r->room = SHARED_MEMORY_MAX_BYTES - m->bytes;
+  return string_map_put(&m->regions, slice_of(r->name), r) ? NULL : error_no_memory();
+}
+
+// It is open: from now on it is found, if there is still room for its bytes.
+static error *let_in(shared_region *r)
+{
+  shared_memory *m = r->memory;
+  LOCK_SCOPE(&m->lock);
+  RETURN_IF_ERROR(shared_region_check_room(r, SHARED_MEMORY_MAX_BYTES - m->bytes));
+  m->bytes += r->byte_size;
+  r->counted = true;
+  enter(r, REGION_OPEN);
   return NULL;
 }
 
-static error *check_size(const shared_region *r, int descriptor)
+// Its name is taken; the region is opened and let in, or its name is free again.
+static error *open_named(shared_region *r)
 {
-  struct stat file;
-  size_t end;
-  if (fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size < 0)
-    return error_new(ERROR_INTERNAL, "Invalid shared memory region: '%s'", r->key);
-  if (r->byte_size == 0 || !checked_add_size(r->offset, r->byte_size, &end) ||
-      end > (size_t)file.st_size)
-    return error_new(ERROR_INVALID_ARG,
-                     "failed to register shared memory region '%s': invalid args", r->name);
-  if (r->byte_size > SHARED_MEMORY_MAX_BYTES - r->memory->bytes)
-    return error_new(ERROR_UNAVAILABLE,
-                     "failed to register shared memory region '%s': too many bytes are registered",
-                     r->name);
-  return NULL;
-}
-
-// Maps the region's object. The region may begin anywhere in a page. The descriptor is closed at
-// once: nothing of it is kept.
-static error *map(shared_region *r)
-{
-  RETURN_IF_ERROR(check_key(r));
-  // A FIFO of that name must not block.
-  AUTO_CLOSE int descriptor = shm_open(r->key, O_RDWR | O_NONBLOCK, 0);
-  if (descriptor < 0)
-    return error_new(ERROR_INTERNAL, "Unable to open shared memory region: '%s': %s", r->key,
-                     strerror(errno));
-  RETURN_IF_ERROR(check_size(r, descriptor));
-  size_t into_page = r->offset % (uint64_t)sysconf(_SC_PAGESIZE);
-  r->pages_size = r->byte_size + into_page;
-  r->pages = mmap(NULL, r->pages_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
-                  (off_t)(r->offset - into_page));
-  if (r->pages == MAP_FAILED)
-    return error_new(ERROR_UNAVAILABLE,
-                     "failed to register shared memory region '%s': unable to process address "
-                     "space: %s",
-                     r->name, strerror(errno));
-  r->base = (char *)r->pages + into_page;
-  error *e = memory_guard_watch(r->pages, r->pages_size, &r->guard);
-  if (e != NULL)
-    munmap(r->pages, r->pages_size);
+  error *e = r->kind == TRITONSERVER_MEMORY_GPU ? cuda_region_open(r) : system_region_open(r);
+  if (e == NULL)
+    e = let_in(r);
+  if (e == NULL)
+    return NULL;
+  LOCK_SCOPE(&r->memory->lock);
+  take_out(r);
   return e;
 }
 
-// ---- registering ----
-
-static error *make_region(shared_memory *m, const char *name, const char *key, uint64_t offset,
-                          uint64_t byte_size, shared_region **result)
+// `like` has what is its kind's, and no texts.
+static error *add_region(shared_memory *m, const char *name, const char *key,
+                         const shared_region *like)
 {
+  if (strlen(name) > SHARED_MEMORY_NAME_MAX_BYTES)
+    return error_new(ERROR_INVALID_ARG,
+                     "expected a name of at most %d bytes for a shared memory region",
+                     SHARED_MEMORY_NAME_MAX_BYTES);
   shared_region *r = calloc(1, sizeof(*r));
   if (r == NULL)
     return error_no_memory();
-  *r = (shared_region){.memory = m, .offset = offset, .byte_size = byte_size};
+  *r = *like;
+  r->memory = m;
   r->name = strdup(name);
   r->key = strdup(key);
-  error *e = r->name == NULL || r->key == NULL ? error_no_memory() : map(r);
+  error *e = r->name == NULL || r->key == NULL ? error_no_memory() : take_name(m, r);
   if (e == NULL)
-    *result = r;
-  else
-    free_region(r);
+    e = open_named(r);
+  if (e != NULL)
+    error_free(free_region(r));
   return e;
 }
 
 error *shared_memory_register_system(shared_memory *m, const char *name, const char *key,
                                      uint64_t offset, uint64_t byte_size)
 {
-  shared_region *r = NULL;
   RETURN_IF_ERROR(shared_memory_allowed(m));
-  if (strlen(name) > SHARED_MEMORY_NAME_MAX_BYTES)
-    return error_new(ERROR_INVALID_ARG,
-                     "expected a name of at most %d bytes for a shared memory region",
-                     SHARED_MEMORY_NAME_MAX_BYTES);
-  LOCK_SCOPE(&m->lock);
-  if (string_map_get(&m->regions, slice_of(name)) != NULL)
-    return error_new(ERROR_ALREADY_EXISTS, "shared memory region '%s' already in manager", name);
-  if (m->regions.live_count >= SHARED_MEMORY_MAX_REGIONS)
-    return error_new(ERROR_UNAVAILABLE,
-                     "failed to register shared memory region '%s': there are %d already", name,
-                     SHARED_MEMORY_MAX_REGIONS);
-  RETURN_IF_ERROR(make_region(m, name, key, offset, byte_size, &r));
-  if (!string_map_put(&m->regions, slice_of(name), r)) {
-    free_region(r);
-    return error_no_memory();
-  }
-  m->bytes += byte_size;
-  return NULL;
+  const shared_region like = {
+      .kind = TRITONSERVER_MEMORY_CPU, .offset = offset, .byte_size = byte_size};
+  return add_region(m, name, key, &like);
 }
 
-error *shared_memory_register_cuda(shared_memory *m, const char *name)
+error *shared_memory_register_cuda(shared_memory *m, const char *name, slice handle, int64_t device,
+                                   uint64_t byte_size)
 {
+  const gpu_devices *devices;
+  shared_region like = {.kind = TRITONSERVER_MEMORY_GPU, .device = device, .byte_size = byte_size};
   RETURN_IF_ERROR(shared_memory_allowed(m));
-  return error_new(ERROR_INVALID_ARG,
-                   "failed to register CUDA shared memory region: '%.256s', GPUs not supported",
-                   name);
+  RETURN_IF_ERROR(cuda_region_find_gpus(name, &devices));
+  if (handle.size != sizeof(like.handle))
+    return error_new(ERROR_INVALID_ARG,
+                     "'raw_handle' must be a valid cudaIpcMemHandle_t: expected %zu bytes, got %zu",
+                     sizeof(like.handle), handle.size);
+  memcpy(like.handle, handle.data, sizeof(like.handle));
+  return add_region(m, name, "", &like);
+}
+
+error *shared_memory_find_gpus(const char *name)
+{
+  const gpu_devices *devices;
+  return cuda_region_find_gpus(name, &devices);
 }
 
 // ---- unregistering ----
 
-// Takes a region out of the registry unless somebody uses it. The lock is held; the caller frees
-// what this returns without it.
-static shared_region *remove_unused(shared_region *r)
-{
-  if (r->users > 0)
-    return NULL;
-  string_map_remove(&r->memory->regions, slice_of(r->name));
-  r->memory->bytes -= r->byte_size;
-  return r;
-}
-
-// `name` as in shared_memory_unregister. NULL when there is nothing more to free.
-static shared_region *unregister_next(shared_memory *m, const char *name)
+// A region of the kind that is to go, of which all users have left; NULL when there is no more.
+// The caller closes it, without the lock. `name` as in shared_memory_unregister.
+static shared_region *unregister_next(shared_memory *m, TRITONSERVER_MemoryType kind,
+                                      const char *name)
 {
   LOCK_SCOPE(&m->lock);
   string_map_entry *entry;
   for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;) {
     shared_region *r = entry->value;
-    if (name != NULL && strcmp(r->name, name) != 0)
+    if (r->kind != kind || r->state == REGION_OPENING ||
+        (name != NULL && strcmp(r->name, name) != 0))
       continue;
-    r->leaving = true;
-    if (remove_unused(r) != NULL)
-      return r;
+    enter(r, REGION_LEAVING);
+    if (r->users > 0)
+      continue;
+    take_out(r);
+    return r;
   }
   return NULL;
 }
 
+// Triton's words when one of all cannot be closed.
+static error *tell_failures(const buffer *names, error *first_owned)
+{
+  if (first_owned == NULL || names == NULL)
+    return first_owned;
+  error *e = error_new(ERROR_INTERNAL,
+                       "Failed to unregister the following cuda shared memory regions: %.*s: %s",
+                       (int)names->size, names->data, error_message(first_owned));
+  error_free(first_owned);
+  return e;
+}
+
 error *shared_memory_unregister(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name)
 {
+  error *first = NULL;
+  AUTO_BUFFER buffer failed = BUFFER_EMPTY;
   RETURN_IF_ERROR(shared_memory_allowed(m));
-  if (kind == TRITONSERVER_MEMORY_GPU)
-    return NULL; // there are none
-  for (shared_region *r; (r = unregister_next(m, name)) != NULL;)
-    free_region(r);
-  return NULL;
+  for (shared_region *r; (r = unregister_next(m, kind, name)) != NULL;) {
+    AUTO_FREE char *its_name = r->name;
+    r->name = NULL;
+    error *e = free_region(r);
+    if (e != NULL)
+      buffer_append_format(&failed, "%s ,", its_name);
+    if (first == NULL)
+      first = e;
+    else
+      error_free(e);
+    if (name != NULL)
+      break; // whoever takes the name from now on keeps it
+  }
+  return tell_failures(name == NULL ? &failed : NULL, first);
 }
 
 // ---- status ----
@@ -261,32 +312,45 @@ static void print_region(const shared_region *r, bool by_name, buffer *json)
   }
   buffer_append_text(json, "{\"name\":");
   buffer_append_json_string(json, slice_of(r->name));
-  buffer_append_text(json, ",\"key\":");
-  buffer_append_json_string(json, slice_of(r->key));
-  buffer_append_format(json, ",\"offset\":%" PRIu64 ",\"byte_size\":%" PRIu64 "}", r->offset,
-                       r->byte_size);
+  if (r->kind == TRITONSERVER_MEMORY_GPU) {
+    buffer_append_format(json, ",\"device_id\":%" PRId64, r->device);
+  } else {
+    buffer_append_text(json, ",\"key\":");
+    buffer_append_json_string(json, slice_of(r->key));
+    buffer_append_format(json, ",\"offset\":%" PRIu64, r->offset);
+  }
+  buffer_append_format(json, ",\"byte_size\":%" PRIu64 "}", r->byte_size);
 }
 
-// There is no memory of a GPU.
-static error *print_regions(shared_memory *m, bool gpu, const char *name, bool by_name,
-                            buffer *json)
+static error *print_one(const shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
+                        bool by_name, buffer *json)
 {
-  LOCK_SCOPE(&m->lock);
-  string_map_entry *entry;
-  for (size_t i = 0; name == NULL && !gpu && (entry = string_map_walk(&m->regions, &i)) != NULL;)
-    print_region(entry->value, by_name, json);
-  if (name == NULL)
-    return NULL;
-  const shared_region *r = string_map_get(&m->regions, slice_of(name));
+  const bool gpu = kind == TRITONSERVER_MEMORY_GPU;
+  const shared_region *r = find(m, name);
   if (r == NULL)
     return error_new(ERROR_NOT_FOUND, "Unable to find %s shared memory region: '%.256s'",
                      gpu ? "cuda" : "system", name);
-  if (gpu)
+  if (r->kind != kind)
     return error_new(ERROR_NOT_FOUND,
-                     "The region named '%s' is registered as system shared memory, not CUDA shared "
+                     "The region named '%s' is registered as %s shared memory, not %s shared "
                      "memory",
-                     name);
+                     name, gpu ? "system" : "CUDA", gpu ? "CUDA" : "system");
   print_region(r, by_name, json);
+  return NULL;
+}
+
+static error *print_regions(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
+                            bool by_name, buffer *json)
+{
+  LOCK_SCOPE(&m->lock);
+  if (name != NULL)
+    return print_one(m, kind, name, by_name, json);
+  string_map_entry *entry;
+  for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;) {
+    const shared_region *r = entry->value;
+    if (r->kind == kind && r->state != REGION_OPENING)
+      print_region(r, by_name, json);
+  }
   return NULL;
 }
 
@@ -294,7 +358,7 @@ error *shared_memory_print(shared_memory *m, TRITONSERVER_MemoryType kind, const
                            bool by_name, buffer *json)
 {
   buffer_append_char(json, by_name ? '{' : '[');
-  RETURN_IF_ERROR(print_regions(m, kind == TRITONSERVER_MEMORY_GPU, name, by_name, json));
+  RETURN_IF_ERROR(print_regions(m, kind, name, by_name, json));
   buffer_append_char(json, by_name ? '}' : ']');
   return json->failed ? error_no_memory() : NULL;
 }
@@ -321,19 +385,37 @@ error *shared_memory_take(shared_memory *m, const char *name, uint64_t offset, u
                           shared_span *span)
 {
   LOCK_SCOPE(&m->lock);
-  shared_region *r = string_map_get(&m->regions, slice_of(name));
+  shared_region *r = find(m, name);
   if (r == NULL)
     return error_new(ERROR_NOT_FOUND, "Unable to find shared memory region: '%.256s'", name);
   RETURN_IF_ERROR(check_span(r, offset, byte_size));
   r->users++;
   *span = (shared_span){.region = r, .base = (char *)r->base + offset, .byte_size = byte_size};
+  if (r->kind == TRITONSERVER_MEMORY_GPU) {
+    span->handle = r->handle;
+    span->device = r->device;
+  }
   return NULL;
+}
+
+error *shared_span_read(const shared_span *span, void *to)
+{
+  const shared_region *r = span->region;
+  if (span->handle != NULL)
+    return cuda_region_read(r, span->base, to, span->byte_size);
+  memcpy(to, span->base, span->byte_size);
+  return NULL;
+}
+
+static bool is_broken(const shared_region *r)
+{
+  return r->guard != NULL && guarded_range_is_broken(r->guard);
 }
 
 error *shared_span_check(const shared_span *span)
 {
   const shared_region *r = span->region;
-  if (!guarded_range_is_broken(r->guard))
+  if (!is_broken(r))
     return NULL;
   return error_new(
       ERROR_INVALID_ARG,
@@ -342,16 +424,40 @@ error *shared_span_check(const shared_span *span)
       r->name);
 }
 
+// The lock is held. Where no job can be had, the next one takes the region along.
+static void close_by_job(shared_memory *m, shared_region *r)
+{
+  r->next = m->closing;
+  m->closing = r;
+  if (m->job_queued)
+    return;
+  m->closer = (struct job){.run = run_closer};
+  error *e = jobs_submit(m->jobs, JOB_DRIVER, &m->closer);
+  m->job_queued = e == NULL;
+  error_free(e);
+}
+
+// A region that the caller has to free, or NULL.
 static shared_region *drop_user(shared_region *r)
 {
-  LOCK_SCOPE(&r->memory->lock);
+  shared_memory *m = r->memory;
+  LOCK_SCOPE(&m->lock);
   r->users--;
-  r->leaving = r->leaving || guarded_range_is_broken(r->guard);
-  return r->leaving ? remove_unused(r) : NULL;
+  if (is_broken(r))
+    enter(r, REGION_LEAVING);
+  if (r->state != REGION_LEAVING || r->users > 0)
+    return NULL;
+  take_out(r);
+  if (r->kind != TRITONSERVER_MEMORY_GPU || m->jobs == NULL)
+    return r;
+  close_by_job(m, r);
+  return NULL;
 }
 
 void shared_span_give_back(shared_span *span)
 {
-  free_region(drop_user(span->region));
+  shared_region *r = drop_user(span->region);
+  if (r != NULL)
+    free_and_log(r);
   span->region = NULL;
 }

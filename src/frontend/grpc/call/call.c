@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call's state, its references, and its outcome: what all else of a call is made on.
 #include "frontend/grpc/call/call.h"
 
@@ -9,6 +10,7 @@
 #include "frontend/grpc/transport/loop.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,10 +94,21 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
   c->failure = escaped;
 }
 
+// As gRPC's retry policies read it, in milliseconds: rounded up.
+__attribute__((noinline)) static void tell_retry(call *c, uint64_t after_ns)
+{
+  char text[24];
+  int size = snprintf(text, sizeof(text), "%" PRIu64, (after_ns - 1) / 1000000 + 1);
+  c->trailer_name = "grpc-retry-pushback-ms";
+  c->trailer_value = arena_copy_text(&c->arena, (slice){text, (size_t)size});
+}
+
 bool call_fail_if_error(call *c, error *failure_owned)
 {
   if (failure_owned == NULL)
     return false;
+  if (error_retry_ns(failure_owned) > 0)
+    tell_retry(c, error_retry_ns(failure_owned));
   call_fail(c, grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
             error_message(failure_owned));
   error_free(failure_owned);

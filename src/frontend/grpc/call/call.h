@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One remote procedure call: an HTTP/2 stream with its request messages, reply messages and status.
 // Referenced by its stream until that is closed, by the core while it has a request of the call, by
 // a job, and by reply messages until they are sent. A call is handled on the loop thread of its
@@ -74,13 +75,14 @@ typedef enum call_job_state {
   CALL_JOB_DONE, // which the loop has yet to see
 } call_job_state;
 
-// What a thread of a pool does for the call: one at a time (call_job.c).
+// What another thread does for the call: one at a time (call_job.c).
 typedef struct call_job {
   struct job queued;
   _Atomic call_job_state state;
   void (*run)(call *c);
-  void (*done)(call *c); // NULL: nothing is left to do
-  void *data;            // of both
+  void (*done)(call *c);   // NULL: nothing is left to do
+  void (*cancel)(call *c); // the call has ended otherwise; NULL: that is not told
+  void *data;              // of all
 } call_job;
 
 struct call {
@@ -112,10 +114,10 @@ struct call {
   call_job job;
 
   // The outcome, by whoever handles the call: a job's thread, too.
-  grpc_status status;      // GRPC_UNDECIDED before
-  const char *failure;     // its text, escaped, in the arena; NULL: none
-  const char *load_report; // of ORCA, sent with the status; in the arena, or NULL
-  grpc_reply *reply;       // of a unary call, NULL until made
+  grpc_status status;                       // GRPC_UNDECIDED before
+  const char *failure;                      // its text, escaped, in the arena; NULL: none
+  const char *trailer_name, *trailer_value; // sent with the status; in the arena, or NULL
+  grpc_reply *reply;                        // of a unary call, NULL until made
 
   // The method's, which sets them; any may be NULL. Loop thread.
   void *handler_data;
@@ -171,9 +173,14 @@ bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(cal
 
 // --- For streaming methods and inferences
 
-// Has a worker do `work` with a message, and then the loop `done`; the client waits with more
-// messages meanwhile. The call may have ended when it is done.
-void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
+// Has a thread for the kind do `work` with a message, and then the loop `done`; the client waits
+// with more messages meanwhile. The call may have ended when it is done.
+void call_run_work(call *c, job_kind kind, void (*work)(call *c), void (*done)(call *c));
+
+// The same for what others do, who call call_awaited once on any thread; `cancel` is to make them
+// do so soon when the call ends. The handler, or `done` of a job, calls this last.
+void call_await(call *c, void (*done)(call *c), void (*cancel)(call *c));
+void call_awaited(call *c);
 
 // What a message's parts are views of; zeroed: nothing.
 typedef struct reply_sources {

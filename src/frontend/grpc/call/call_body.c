@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call's request messages: put together from what HTTP/2 delivers, held while the method is busy,
 // and handed to it. Loop thread; a worker unpacks what is long.
 #include "frontend/grpc/call/call_parts.h"
@@ -91,7 +92,7 @@ static size_t parse(call *c, const char *data, size_t size)
     if (fault != MESSAGE_OK)
       fail_message(c, fault);
     else if (message_reader_is_unpacking(&c->body.reader))
-      call_run_work(c, unpack, unpacked);
+      call_run_work(c, JOB_COMPUTES, unpack, unpacked);
   }
   return c->body.paused && !call_is_ended(c) ? size : 0;
 }

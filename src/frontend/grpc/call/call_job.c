@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What other threads do for a call: jobs of methods that may block, and work on long messages.
 #include "base/container_of.h"
 #include "frontend/grpc/call/call_parts.h"
@@ -5,24 +6,36 @@
 
 #include <assert.h>
 
-static void run_queued(job *queued)
+void call_awaited(call *c)
 {
-  call *c = container_of(queued, call, job.queued);
-  c->job.run(c);
   atomic_store(&c->job.state, CALL_JOB_DONE);
   call_wake(c);
   call_unref(c);
 }
 
-static error *submit(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c))
+static void run_queued(job *queued)
+{
+  call *c = container_of(queued, call, job.queued);
+  c->job.run(c);
+  call_awaited(c);
+}
+
+// Somebody else has the call.
+static void hand_over(call *c, void (*done)(call *c), void (*cancel)(call *c))
 {
   assert(atomic_load(&c->job.state) == CALL_JOB_NONE);
   atomic_store(&c->job.state, CALL_JOB_RUNS);
-  c->job.run = run;
   c->job.done = done;
-  c->job.queued.run = run_queued;
+  c->job.cancel = cancel;
   call_ref(c);
   loop_core_handed_over(&c->loop->core);
+}
+
+static error *submit(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c))
+{
+  hand_over(c, done, NULL);
+  c->job.run = run;
+  c->job.queued.run = run_queued;
   return jobs_submit(c->server->options.jobs, kind, &c->job.queued);
 }
 
@@ -43,10 +56,22 @@ bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(cal
   return !call_fail_if_error(c, failure);
 }
 
-void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c))
+void call_await(call *c, void (*done)(call *c), void (*cancel)(call *c))
 {
   c->body.paused = true;
-  error *failure = submit(c, JOB_COMPUTES, work, done);
+  hand_over(c, done, cancel);
+}
+
+void call_cancel_job(call *c)
+{
+  if (atomic_load(&c->job.state) == CALL_JOB_RUNS && c->job.cancel != NULL)
+    c->job.cancel(c);
+}
+
+void call_run_work(call *c, job_kind kind, void (*work)(call *c), void (*done)(call *c))
+{
+  c->body.paused = true;
+  error *failure = submit(c, kind, work, done);
   if (failure == NULL)
     return;
   error_free(failure); // there is no other thread than this

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the files of a call share, and what its connection drives. Loop thread.
 #ifndef NEREID_FRONTEND_GRPC_CALL_CALL_PARTS_H
 #define NEREID_FRONTEND_GRPC_CALL_CALL_PARTS_H
@@ -51,6 +52,8 @@ bool call_submit_header(call *c);
 
 // --- call_job.c
 
+// The call has ended while others have it.
+void call_cancel_job(call *c);
 // The loop has seen that the job is done.
 void call_take_back(call *c);
 

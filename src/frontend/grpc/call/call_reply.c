@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call's reply messages and its end: made, queued, and given to HTTP/2. Loop thread; a reply is
 // made by the thread that has the call.
 #include "base/checked.h"
@@ -253,6 +254,7 @@ void call_end_early(call *c, grpc_status status, const char *text)
     return;
   drop_unsent(c);
   submit_end(c, status, text);
+  call_cancel_job(c);
   if (c->cancelled != NULL)
     c->cancelled(c);
 }

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a call sends, as HTTP/2 asks for it: the header, as much of the queue as there is room for,
 // and the status. Loop thread.
-#include "frontend/common/observe/load_metrics.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 
@@ -21,9 +21,9 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
     to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->replies.failure, sizeof(text) - 1,
                                strlen(c->replies.failure),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-  if (c->load_report != NULL)
-    to[count++] = (nghttp2_nv){(uint8_t *)LOAD_METRICS_REPLY_HEADER, (uint8_t *)c->load_report,
-                               sizeof(LOAD_METRICS_REPLY_HEADER) - 1, strlen(c->load_report),
+  if (c->trailer_value != NULL)
+    to[count++] = (nghttp2_nv){(uint8_t *)c->trailer_name, (uint8_t *)c->trailer_value,
+                               strlen(c->trailer_name), strlen(c->trailer_value),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
   return count;
 }

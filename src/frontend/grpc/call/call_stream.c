@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call as its stream drives it: from the header to the method, and its end. What a method does is
 // in the files that service/methods.c names. Loop thread.
 #include "base/clock.h"
@@ -69,6 +70,7 @@ static void close_call(grpc_stream *stream)
   write_access_line(c);
   call_drop_replies(c);
   call_drop_held(c);
+  call_cancel_job(c);
   if (unheard && c->cancelled != NULL)
     c->cancelled(c);
   if (c->closed != NULL)
@@ -181,6 +183,8 @@ static void begin(grpc_stream *s)
     call_settle(c);
     return;
   }
+  c->body.reader.begins = c->method->message_begins;
+  c->body.reader.begins_context = c;
   c->deadline.fire = deadline_passed;
   if (c->deadline_ns != 0)
     conn_timer_set(&c->loop->timers, &c->deadline, c->deadline_ns);

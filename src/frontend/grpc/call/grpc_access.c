@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides by address and metadata. A web page cannot speak gRPC to a port: there is no Origin to
 // look at.
 #include "frontend/grpc/call/grpc_access.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may call what (docs/security.md).
 #ifndef NEREID_FRONTEND_GRPC_CALL_GRPC_ACCESS_H
 #define NEREID_FRONTEND_GRPC_CALL_GRPC_ACCESS_H

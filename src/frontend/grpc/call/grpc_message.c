@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Assembles and unpacks request messages. Loop threads; workers unpack what is long.
 #include "frontend/grpc/call/grpc_message.h"
 
@@ -112,8 +113,8 @@ bool message_reader_is_inside(const message_reader *r)
   return r->current != NULL || r->prefix_size > 0 || r->unpacking != NULL;
 }
 
-// The prefix is complete: checks it and makes the message.
-static message_fault begin(message_reader *r, content_coding coding)
+// The prefix is complete: checks it and makes the message, of which `first` is there.
+static message_fault begin(message_reader *r, content_coding coding, slice first)
 {
   uint32_t size = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |
                   (uint32_t)r->prefix[3] << 8 | r->prefix[4];
@@ -129,6 +130,8 @@ static message_fault begin(message_reader *r, content_coding coding)
     return MESSAGE_NO_MEMORY;
   body_init(m, r->budget, NULL, size);
   m->rules = &message_rules;
+  if (r->begins != NULL && !r->compressed)
+    r->begins(r->begins_context, m, first);
   body_result begun = body_begin(m, size, size);
   return begun == BODY_OK ? MESSAGE_OK : drop(r, (message_fault)begun);
 }
@@ -155,7 +158,9 @@ message_fault message_reader_take(message_reader *r, content_coding coding, cons
     if (*taken == size)
       return MESSAGE_OK;
     r->prefix[r->prefix_size++] = (unsigned char)data[(*taken)++];
-    message_fault fault = r->prefix_size == MESSAGE_PREFIX_BYTES ? begin(r, coding) : MESSAGE_OK;
+    const slice first = {data + *taken, size - *taken};
+    message_fault fault =
+        r->prefix_size == MESSAGE_PREFIX_BYTES ? begin(r, coding, first) : MESSAGE_OK;
     if (fault != MESSAGE_OK)
       return fault;
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages on their way through a call: requests that are put together from what HTTP/2 delivers,
 // and replies that wait until HTTP/2 and the socket take them. A message is prefixed by a flag
 // (compressed or not) and its size, 4 bytes, big-endian
@@ -43,9 +44,15 @@ typedef enum message_fault {
   MESSAGE_NO_CODING,              // compressed, and no grpc-encoding says how
 } message_fault;
 
+// Told of each message that is not packed before it has memory, with what is there of it: for
+// pinned_body_prefer.
+typedef void message_begins(void *context, grpc_message *m, slice first);
+
 // Puts messages together. Zeroed is empty, but for the budget.
 typedef struct message_reader {
-  byte_budget *budget;   // borrowed
+  byte_budget *budget;    // borrowed
+  message_begins *begins; // NULL: nobody is told
+  void *begins_context;
   grpc_message *current; // owned, NULL between two messages; its max_size is what is announced
   unsigned char prefix[MESSAGE_PREFIX_BYTES];
   unsigned prefix_size;

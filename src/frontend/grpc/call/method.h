@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A row of the table of methods (service/methods.c).
 #ifndef NEREID_FRONTEND_GRPC_CALL_METHOD_H
 #define NEREID_FRONTEND_GRPC_CALL_METHOD_H
@@ -5,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "frontend/common/policy/access_policy.h"
+#include "frontend/grpc/call/grpc_message.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -16,7 +18,8 @@ typedef struct method {
   route_category category;
   // Called when the request message is complete; of a streaming method when the call begins.
   void (*handle)(call *c);
-  bool streams; // any number of requests and replies
+  bool streams;                   // any number of requests and replies
+  message_begins *message_begins; // of each request message, with the call; NULL: nobody is told
 
   // Of control methods (service/control_method.h).
   const ProtobufCMessageDescriptor *request;

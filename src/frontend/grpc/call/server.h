@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a running gRPC listener has besides what each listener has.
 #ifndef NEREID_FRONTEND_GRPC_CALL_SERVER_H
 #define NEREID_FRONTEND_GRPC_CALL_SERVER_H

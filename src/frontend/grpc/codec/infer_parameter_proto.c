@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entries of maps are messages of a key and a value; the value's is a oneof.
 #include "frontend/grpc/codec/infer_parameter_proto.h"
 

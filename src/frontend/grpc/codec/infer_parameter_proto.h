@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inference.InferParameter in maps, and the parameters of tensors that mean something to the
 // server. Pure; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_INFER_PARAMETER_PROTO_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes over the message: count, so that arrays are made once and of their size; then take
 // parameters, outputs and raw contents; then inputs, which need to know of raw contents.
 #include "frontend/grpc/codec/infer_request_proto.h"
@@ -440,6 +441,15 @@ bool infer_request_proto_is_long(slice message, size_t most)
       size += f.bytes.size;
   }
   return true;
+}
+
+void infer_request_proto_peek(slice begin, slice *model_name, slice *model_version)
+{
+  proto_reader reader = proto_reader_of(begin);
+  proto_field f;
+  *model_name = *model_version = (slice){NULL, 0};
+  while (proto_next(&reader, &f) && f.type == PROTO_BYTES && f.number <= MODEL_VERSION)
+    *(f.number == MODEL_NAME ? model_name : model_version) = f.bytes;
 }
 
 error *infer_request_proto_read(slice message, const typed_room *room, arena *a,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inference.ModelInferRequest, read without copying tensors. protobuf-c would copy them, and make
 // much of little: see docs/grpc.md. Pure functions; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_INFER_REQUEST_PROTO_H
@@ -38,6 +39,10 @@ typedef struct typed_room {
   error *(*take)(void *context, size_t sum);
   void *context;
 } typed_room;
+
+// The model's name and version as far as the begin of a message has them, which clients write
+// first; else empty. Views of it.
+void infer_request_proto_peek(slice begin, slice *model_name, slice *model_version);
 
 // Has the message more than `most` bytes to be read? Raw contents are not: they stay as they are.
 bool infer_request_proto_is_long(slice message, size_t most);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fields by number, as protobuf's own writers have them. The numbers are those of
 // proto/grpc_service.proto.
 #include "frontend/grpc/codec/infer_response_proto.h"

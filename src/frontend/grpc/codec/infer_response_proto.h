@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inference.ModelInferResponse and ModelStreamInferResponse, written without copying tensors. Pure
 // functions; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_INFER_RESPONSE_PROTO_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list in an arena. Text moves while it grows, so its parts get their addresses last.
 #include "frontend/grpc/codec/message_parts.h"
 

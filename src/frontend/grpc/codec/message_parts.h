@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A message in parts: text of its own, and between it bytes of others, which are sent from where
 // they are. One owner. What appends to it does not fail: message_parts_finish tells, once.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_MESSAGE_PARTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks a message by its descriptor, and then has protobuf-c build it.
 #include "frontend/grpc/codec/proto_unpack.h"
 

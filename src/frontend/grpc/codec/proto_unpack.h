@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Request messages of control calls, read by protobuf-c. Pure; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_PROTO_UNPACK_H
 #define NEREID_FRONTEND_GRPC_CODEC_PROTO_UNPACK_H

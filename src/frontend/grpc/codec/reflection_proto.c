@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds descriptors. Numbers are those of descriptor.proto and of the reflection service, which are
 // the same in its versions v1alpha and v1.
 #include "frontend/grpc/codec/reflection_proto.h"

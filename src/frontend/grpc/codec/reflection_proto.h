@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server reflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md): a question
 // about schemas and its reply. Pure; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_REFLECTION_PROTO_H

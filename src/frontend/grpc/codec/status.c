@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps codes, and writes texts as HTTP/2 header fields may carry them.
 #include "frontend/grpc/codec/status.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Status codes of gRPC (https://grpc.io/docs/guides/status-codes) and what stands for them here.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_STATUS_H
 #define NEREID_FRONTEND_GRPC_CODEC_STATUS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One row for each field; elements of a row are varints, of a fixed size, or bytes.
 #include "frontend/grpc/codec/typed_contents.h"
 

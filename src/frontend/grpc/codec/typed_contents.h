@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inference.InferTensorContents: a tensor whose elements are fields of a message, by type. Read
 // twice, to count them and to write them, as a field may stand in any number of pieces. Pure.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_TYPED_CONTENTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both ways are driven by protobuf-c's descriptors.
 #include "frontend/grpc/service/control_method.h"
 
@@ -63,6 +64,11 @@ void control_method_probe(call *c)
 void control_method_block(call *c)
 {
   call_run_job(c, JOB_BLOCKS, control_method_run, NULL);
+}
+
+void control_method_ask_driver(call *c)
+{
+  call_run_job(c, JOB_DRIVER, control_method_run, NULL);
 }
 
 void control_reply_number(call *c, uint64_t value)

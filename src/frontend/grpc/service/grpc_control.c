@@ -1,11 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // Health, metadata, configuration and statistics.
 #include "frontend/common/admin/model_admin.h"
+#include "frontend/common/infer/model_version.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/codec/model_version.h"
+#include "frontend/grpc/codec/proto_unpack.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/service/control_method.h"
 #include "frontend/grpc/service/handlers.h"
+#include "nereid/nereid.h"
 
 // ---- health ----
 
@@ -47,7 +50,7 @@ error *grpc_model_ready(call *c, const void *request_pointer, buffer *json)
   bool ready = false;
   const model_request *request = request_pointer;
   (void)json;
-  RETURN_IF_ERROR(model_version_read(request->version, &version));
+  RETURN_IF_ERROR(model_version_read(c->server->server, request->name, request->version, &version));
   RETURN_IF_ERROR(error_from_abi(
       TRITONSERVER_ServerModelIsReady(c->server->server, request->name, version, &ready)));
   control_reply_number(c, ready);
@@ -72,9 +75,61 @@ static error *ask(const call *c, const model_request *request, model_question *q
 {
   int64_t version;
   TRITONSERVER_Message *response;
-  RETURN_IF_ERROR(model_version_read(request->version, &version));
+  RETURN_IF_ERROR(model_version_read(c->server->server, request->name, request->version, &version));
   return admin_take_json(question(c->server->server, request->name, version, &response), &response,
                          json);
+}
+
+// ---- what is known of a model once it is loaded ----
+
+static void awaited(NEREID_ModelWait *wait, void *call_pointer)
+{
+  (void)wait;
+  call_awaited(call_pointer);
+}
+
+static void stop_waiting(call *c)
+{
+  NEREID_ModelWaitCancel(c->handler_data);
+}
+
+static void model_came(call *c)
+{
+  NEREID_ModelWait *wait = c->handler_data;
+  c->handler_data = NULL;
+  if (wait != NULL && !call_fail_if_error(c, error_from_abi(NEREID_ModelWaitTakeError(wait))) &&
+      !call_is_ended(c))
+    control_method_run(c);
+  NEREID_ModelWaitDelete(wait);
+}
+
+static void await_model(call *c, const char *name, int64_t version)
+{
+  bool waits;
+  NEREID_ModelWait *wait;
+  call_await(c, model_came, stop_waiting);
+  call_fail_if_error(
+      c, error_from_abi(NEREID_ServerModelAwait(c->server->server, name, version, UINT64_MAX,
+                                                awaited, c, &wait, &waits)));
+  c->handler_data = wait;
+  if (!waits)
+    call_awaited(c);
+}
+
+void grpc_handle_about_model(call *c)
+{
+  int64_t version;
+  ProtobufCMessage *message;
+  if (!NEREID_ServerLoadsOnDemand(c->server->server)) {
+    control_method_run(c);
+    return;
+  }
+  if (call_fail_if_error(c, proto_unpack(call_request(c), c->method->request, &c->arena, &message)))
+    return;
+  const model_request *request = (const model_request *)message;
+  if (!call_fail_if_error(
+          c, model_version_read(c->server->server, request->name, request->version, &version)))
+    await_model(c, request->name, version);
 }
 
 error *grpc_model_metadata(call *c, const void *request, buffer *json)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inferences over gRPC. Requests are made and replies are formatted on loop threads, those of long
 // messages by workers; the callbacks come from threads of the core.
 #include "frontend/grpc/service/grpc_infer.h"
@@ -5,14 +6,15 @@
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "frontend/common/infer/model_version.h"
 #include "frontend/common/json/request_parameter.h"
 #include "frontend/common/net/jobs.h"
+#include "frontend/common/net/pinned_body.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/load_metrics.h"
 #include "frontend/common/policy/header_forward.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/codec/infer_request_proto.h"
-#include "frontend/grpc/codec/model_version.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
 
@@ -23,6 +25,8 @@
 // connection do not count for the budget.
 #define INFERENCE_COST_BYTES ((size_t)6 << 10)
 #define UNCOUNTED_INFERENCES 256
+
+#define MAX_NAME_BYTES 255 // of a model whose messages are looked at early
 
 // ---- life ----
 
@@ -72,6 +76,7 @@ grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
   i->call = c;
   call_ref(c);
   i->message = message_owned;
+  i->life.tensors.pinned = body_in_pool(message_owned);
   i->began_ns = c->loop->now_ns;
   return i;
 }
@@ -87,7 +92,7 @@ void grpc_inference_unref(inference *life)
   if (!refcount_drop(&i->references))
     return;
   call *c = i->call;
-  if (i->bytes_out > 0) // else there was no reply whose sending began
+  if (i->is_sending)
     trace_record_now(life->trace, TRACE_GRPC_SEND_END);
   inference_fini(life);
   error_free(i->failure);
@@ -98,15 +103,43 @@ void grpc_inference_unref(inference *life)
   call_unref(c);
 }
 
+// ---- before the message ----
+
+static bool copy_name(slice from, char to[MAX_NAME_BYTES + 1])
+{
+  if (from.size > MAX_NAME_BYTES)
+    return false;
+  if (from.size > 0)
+    memcpy(to, from.data, from.size);
+  to[from.size] = '\0';
+  return true;
+}
+
+void grpc_infer_message_begins(void *call_pointer, grpc_message *m, slice first)
+{
+  const call *c = call_pointer;
+  TRITONSERVER_Server *server = c->server->server;
+  slice names[2];
+  int64_t version;
+  char model[MAX_NAME_BYTES + 1], text[MAX_NAME_BYTES + 1];
+  if (m->max_size < PINNED_BODY_MIN_BYTES)
+    return;
+  infer_request_proto_peek(first, &names[0], &names[1]);
+  if (!copy_name(names[0], model) || !copy_name(names[1], text))
+    return;
+  AUTO_ERROR error *e = model_version_read(server, model, text, &version);
+  if (e == NULL)
+    pinned_body_prefer(m, server, model, version, m->max_size);
+}
+
 // ---- from the message to the request ----
 
-static error *apply_parameters(grpc_inference *i, const infer_request_proto *read)
+static error *apply_parameters(grpc_inference *i, const infer_request_proto *read, uint32_t *flags)
 {
-  uint32_t flags = 0;
+  *flags = 0;
   for (size_t k = 0; k < read->parameter_count; k++)
-    RETURN_IF_ERROR(request_parameter_apply(i->life.request, &read->parameters[k], &flags));
-  flags |= inference_run_here_flag(&i->life, i->message->size);
-  return error_from_abi(TRITONSERVER_InferenceRequestSetFlags(i->life.request, flags));
+    RETURN_IF_ERROR(request_parameter_apply(i->life.request, &read->parameters[k], flags));
+  return NULL;
 }
 
 // Binary metadata is base64 on the wire. As a parameter it ends at its first zero, as in Triton.
@@ -143,18 +176,21 @@ static error *forward_metadata(grpc_inference *i)
   return NULL;
 }
 
-static error *make_request(grpc_inference *i, bool streamed)
+static error *choose_version(inference *life, bool streamed)
 {
-  uint32_t transactions = 0;
-  inference *life = &i->life;
-  TRITONSERVER_Server *server = i->call->server->server;
-  RETURN_IF_ERROR(
-      inference_read_transactions(server, life->model_name, life->model_version, &transactions));
+  uint32_t transactions = inference_choose_version(life);
   life->decoupled = life->sends_each = (transactions & TRITONSERVER_TXN_DECOUPLED) != 0;
-  if (life->decoupled && !streamed)
-    return error_new(ERROR_UNSUPPORTED,
-                     "ModelInfer RPC doesn't support models with decoupled transaction policy");
-  return inference_make_request(life, server);
+  return life->decoupled && !streamed
+             ? error_new(ERROR_UNSUPPORTED, "ModelInfer RPC doesn't support models with decoupled "
+                                            "transaction policy")
+             : NULL;
+}
+
+static error *make_request(grpc_inference *i)
+{
+  if (i->life.wait != NULL)
+    RETURN_IF_ERROR(inference_take_model(&i->life));
+  return inference_make_request(&i->life, i->call->server->server);
 }
 
 static void begin_trace(grpc_inference *i)
@@ -174,37 +210,52 @@ static error *take_room(void *inference_pointer, size_t sum)
   return infer_tensors_reserve(&i->life.tensors, sum);
 }
 
-static error *fill(grpc_inference *i, bool streamed)
+static error *read_message(grpc_inference *i, bool streamed)
 {
-  infer_request_proto read;
   slice text = {i->message->data, i->message->size};
   const typed_room room = {MESSAGE_MAX_BYTES, take_room, i};
-  error *failure = infer_request_proto_read(text, &room, &i->arena, &read);
-  i->life.model_name = read.model_name;
-  i->life.request_id = read.id;
+  error *failure = infer_request_proto_read(text, &room, &i->arena, &i->read);
+  i->life.model_name = i->read.model_name;
+  i->life.request_id = i->read.id;
   if (failure != NULL)
     return failure;
   // A stream may be open for ever: what comes on it once the server stops is refused.
   if (streamed && i->call->body.late)
     return error_new(ERROR_UNAVAILABLE,
                      "GRPC server is shutting down and has stopped accepting new requests.");
-  RETURN_IF_ERROR(model_version_read(read.model_version, &i->life.model_version));
-  i->wants_empty_final = read.empty_final_response;
-  RETURN_IF_ERROR(make_request(i, streamed));
-  if (read.id[0] != '\0')
-    RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestSetId(i->life.request, read.id)));
-  RETURN_IF_ERROR(infer_tensors_add(&i->life.tensors, i->call->server->server, i->life.model_name,
-                                    i->life.model_version, read.inputs, read.input_count,
-                                    read.outputs, read.output_count));
-  RETURN_IF_ERROR(apply_parameters(i, &read));
+  i->wants_empty_final = i->read.empty_final_response;
+  return model_version_read(i->call->server->server, i->life.model_name, i->read.model_version,
+                            &i->life.model_version);
+}
+
+static error *fill(grpc_inference *i, bool streamed)
+{
+  uint32_t flags;
+  const infer_request_proto *read = &i->read;
+  RETURN_IF_ERROR(make_request(i));
+  if (read->id[0] != '\0')
+    RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestSetId(i->life.request, read->id)));
+  RETURN_IF_ERROR(apply_parameters(i, read, &flags));
+  RETURN_IF_ERROR(choose_version(&i->life, streamed));
+  RETURN_IF_ERROR(infer_tensors_add(&i->life.tensors, i->life.model_name, i->life.model_version,
+                                    read->inputs, read->input_count, read->outputs,
+                                    read->output_count));
+  flags |= inference_run_here_flag(&i->life, i->message->size);
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestSetFlags(i->life.request, flags)));
   RETURN_IF_ERROR(forward_metadata(i));
   return inference_set_callbacks(&i->life, i->call->server->allocator);
 }
 
+// Once the message is read, and again when a model was awaited.
 static void make(call *c)
 {
   grpc_inference *i = c->job.data;
-  i->failure = fill(i, c->method->streams);
+  bool streamed = c->method->streams;
+  if (i->life.wait == NULL)
+    i->failure = read_message(i, streamed);
+  i->is_read = i->failure == NULL;
+  if (i->is_read)
+    i->failure = fill(i, streamed);
   if (i->failure != NULL && i->life.request != NULL)
     inference_abandon(&i->life);
 }
@@ -213,37 +264,103 @@ static void make(call *c)
 static void copy_shared(call *c)
 {
   grpc_inference *i = c->job.data;
-  infer_tensors_make_copies(&i->life.tensors);
+  i->failure = inference_make_copies(&i->life);
+  if (i->failure != NULL)
+    inference_abandon(&i->life);
 }
 
-// Here if it is little, else by a worker; then `done`, here.
-static void work_on(call *c, bool is_long, void (*work)(call *c), void (*done)(call *c))
+// Here if it is little, else by a thread for the kind; then `done`, here.
+static void work_on(call *c, bool is_long, job_kind kind, void (*work)(call *c),
+                    void (*done)(call *c))
 {
   if (is_long) {
-    call_run_work(c, work, done);
+    call_run_work(c, kind, work, done);
   } else {
     work(c);
     done(c);
   }
 }
 
+static bool is_long(const grpc_inference *i)
+{
+  slice text = {i->message->data, i->message->size};
+  return text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES);
+}
+
+// ---- a model that has to be loaded first ----
+
+static void awaited(NEREID_ModelWait *wait, void *call_pointer)
+{
+  (void)wait;
+  call_awaited(call_pointer);
+}
+
+static void stop_waiting(call *c)
+{
+  grpc_inference *i = c->job.data;
+  inference_cancel(&i->life);
+}
+
+static void made(call *c);
+
+static void model_came(call *c)
+{
+  grpc_inference *i = c->job.data;
+  if (i->failure != NULL) // nobody waited
+    i->filled(c);
+  else
+    work_on(c, is_long(i), JOB_COMPUTES, make, made);
+}
+
+static uint64_t timeout_us_of(const infer_request_proto *read)
+{
+  for (size_t k = 0; k < read->parameter_count; k++) {
+    const request_parameter *p = &read->parameters[k];
+    if (strcmp(p->name, "timeout") == 0 && p->type == REQUEST_PARAMETER_INT64)
+      return p->value.integer > 0 ? (uint64_t)p->value.integer : 0;
+  }
+  return 0;
+}
+
+static void await_model(call *c, grpc_inference *i)
+{
+  bool waits;
+  error_free(i->failure);
+  call_await(c, model_came, stop_waiting);
+  i->failure = inference_await_model(&i->life, c->server->server, timeout_us_of(&i->read), awaited,
+                                     c, &waits);
+  if (!waits)
+    call_awaited(c);
+}
+
+// ---- the request is made ----
+
+static bool may_await(const call *c, const grpc_inference *i)
+{
+  return i->failure != NULL && i->is_read && i->life.request == NULL && i->life.wait == NULL &&
+         !call_is_ended(c) && inference_may_await(c->server->server, i->failure);
+}
+
 static void made(call *c)
 {
   grpc_inference *i = c->job.data;
-  if (i->failure != NULL || call_is_ended(c))
+  if (i->failure == NULL && !call_is_ended(c)) {
+    begin_trace(i);
+    work_on(c, inference_copy_work(&i->life) > JOBS_LOOP_BYTES, inference_copy_kind(&i->life),
+            copy_shared, i->filled);
+  } else if (may_await(c, i)) {
+    await_model(c, i);
+  } else {
     i->filled(c);
-  else
-    work_on(c, i->life.tensors.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
+  }
 }
 
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
 {
   call *c = i->call;
-  slice text = {i->message->data, i->message->size};
   c->job.data = i;
   i->filled = filled;
-  work_on(c, text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES),
-          make, made);
+  work_on(c, is_long(i), JOB_COMPUTES, make, made);
 }
 
 error *grpc_inference_submit(grpc_inference *i, bool *at_once)
@@ -253,7 +370,6 @@ error *grpc_inference_submit(grpc_inference *i, bool *at_once)
     inference_abandon(&i->life);
     return error_new(ERROR_CANCELLED, "the call ended while its message was read");
   }
-  begin_trace(i);
   RETURN_IF_ERROR(inference_submit(&i->life, i->call->server->server));
   *at_once = !inference_wait(&i->life);
   return NULL;
@@ -286,7 +402,9 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
   reply_sources from = {.response = response_owned};
   arena *a = i->life.decoupled ? &from.memory : &i->arena;
   message_parts parts = {.arena = a};
-  trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
+  if (!i->is_sending) // of a stream there is one pair of moments, as over HTTP
+    trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
+  i->is_sending = true;
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
   from.text = parts.text;
   if (failure != NULL) {
@@ -313,7 +431,8 @@ static void add_load(call *c)
   slice format = call_metadata(c, LOAD_METRICS_REQUEST_HEADER);
   if (format.data == NULL || !load_metrics_write(c->server->server, format, &text))
     return;
-  c->load_report = arena_copy_text(&c->arena, buffer_view(&text));
+  c->trailer_name = LOAD_METRICS_REPLY_HEADER;
+  c->trailer_value = arena_copy_text(&c->arena, buffer_view(&text));
 }
 
 static grpc_inference *inference_of(const call *c)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One inference over gRPC: from a message to a request of the core, through the core, and its
 // responses as messages. ModelInfer has one; ModelStreamInfer has any number (infer_stream.c).
 // Referenced by its call, by the core while it has the request, and by each output.
@@ -11,6 +12,7 @@
 #include "base/refcount.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/grpc/call/grpc_message.h"
+#include "frontend/grpc/codec/infer_request_proto.h"
 #include "frontend/grpc/codec/infer_response_proto.h"
 #include "frontend/grpc/codec/status.h"
 
@@ -37,13 +39,16 @@ struct grpc_inference {
   inference life;
   call *call; // referenced
   refcount references;
-  grpc_message *message;   // owned; inputs are slices of it
-  bool wants_empty_final;  // of a stream: the end without a response is a message, too
-  uint64_t began_ns;       // when its message was complete
-  size_t bytes_out;        // of its replies
-  size_t reserved;         // from the budget
-  error *failure;          // owned; instead of a response
-  void (*filled)(call *c); // what the loop does once the request is made
+  grpc_message *message;    // owned; inputs are slices of it
+  bool is_read;             // it could be
+  bool wants_empty_final;   // of a stream: the end without a response is a message, too
+  uint64_t began_ns;        // when its message was complete
+  bool is_sending;          // the first of its replies was begun
+  size_t bytes_out;         // of its replies
+  size_t reserved;          // from the budget
+  error *failure;           // owned; instead of a response
+  infer_request_proto read; // its message
+  void (*filled)(call *c);  // what the loop does once the request is made
 
   // Of a stream (infer_stream.c).
   list_node node;
@@ -87,6 +92,10 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
 
 // Adds to a line of the access log. Loop thread.
 void grpc_inference_describe(const grpc_inference *i, access_record *record);
+
+// A message of one of the two methods below begins: a long one for a model on a GPU is to be in
+// pinned memory. A message_begins, with the call. Loop thread.
+void grpc_infer_message_begins(void *call_pointer, grpc_message *m, slice first);
 
 // ModelInfer and ModelStreamInfer.
 void grpc_handle_model_infer(call *c);

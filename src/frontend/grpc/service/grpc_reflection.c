@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server reflection: tools such as grpcurl ask which services and messages there are.
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/codec/reflection_proto.h"

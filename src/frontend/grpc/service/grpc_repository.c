@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The repository extension: index, load, unload. All of it may take long, so it is done in jobs.
 #include "frontend/common/admin/model_admin.h"
 #include "frontend/common/policy/code_upload.h"

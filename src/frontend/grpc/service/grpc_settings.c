@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings of traces and of the log: what is set is checked and kept by frontend/trace and
 // frontend/common, for all front ends.
 #include "frontend/common/observe/abi_error.h"

@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shared memory extensions: status, register, unregister, for system and CUDA memory. Giving a
-// large region back takes the kernel long, so what changes regions runs in a job.
+// large region back takes the kernel long, and whatever is asked of a GPU's driver may, so what
+// changes regions runs in a job.
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "frontend/grpc/call/call.h"
@@ -41,7 +43,9 @@ error *grpc_cuda_shared_memory_register(call *c, const void *request_pointer, bu
 {
   const Inference__CudaSharedMemoryRegisterRequest *request = request_pointer;
   (void)json;
-  return shared_memory_register_cuda(memory_of(c), request->name);
+  const slice handle = {(const char *)request->raw_handle.data, request->raw_handle.len};
+  return shared_memory_register_cuda(memory_of(c), request->name, handle, request->device_id,
+                                     request->byte_size);
 }
 
 error *grpc_system_shared_memory_unregister(call *c, const void *request, buffer *json)

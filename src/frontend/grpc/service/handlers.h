@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions behind the table of methods (methods.c), but for inference (grpc_infer.h).
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 #define NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
@@ -25,7 +26,8 @@ control_runner grpc_trace_setting, grpc_log_settings;
 control_runner grpc_health_check;
 
 // Members of method.handle. Loop thread.
-void grpc_handle_server_ready(call *c); // grpc_control.c
+void grpc_handle_server_ready(call *c); // grpc_control.c, as the next
+void grpc_handle_about_model(call *c);
 void grpc_handle_health_watch(call *c); // health.c
 void grpc_handle_reflection(call *c);   // grpc_reflection.c
 

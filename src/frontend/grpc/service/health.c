@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gRPC's health service. As Triton's, it has one reply whatever service is asked for: whether the
 // server is ready. Watch says it again when it changes; nothing in the server reports that, so it
 // asks.

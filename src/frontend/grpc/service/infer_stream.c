@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ModelStreamInfer: requests as they come, many in flight. Responses of models that are not
 // decoupled go in the order of their requests, those of decoupled models as they come, as in
 // Triton. A request that fails is a message with its error, and the stream goes on; a client that

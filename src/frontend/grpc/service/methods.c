@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inference first: a call is looked up row by row.
 #include "frontend/grpc/service/methods.h"
 
@@ -14,33 +15,39 @@
 // A control method of the inference service, whose messages and runner are called alike.
 #define CONTROL(name, category, handle, messages, member)                                          \
   {                                                                                                \
-    INFERENCE name, CATEGORY_##category, handle, false,                                            \
+    INFERENCE name, CATEGORY_##category, handle, false, NULL,                                      \
         &inference__##messages##_request__descriptor, grpc_##messages,                             \
         &inference__##messages##_response__descriptor, member                                      \
   }
 #define OTHER(path, category, handle, streams)                                                     \
   {                                                                                                \
-    path, CATEGORY_##category, handle, streams, NULL, NULL, NULL, NULL                             \
+    path, CATEGORY_##category, handle, streams, NULL, NULL, NULL, NULL, NULL                       \
   }
-#define NOW   control_method_run
-#define PROBE control_method_probe
-#define BLOCK control_method_block
+#define INFER(name, handle, streams)                                                               \
+  {                                                                                                \
+    INFERENCE name, CATEGORY_INFERENCE, handle, streams, grpc_infer_message_begins, NULL, NULL,    \
+        NULL, NULL                                                                                 \
+  }
+#define NOW    control_method_run
+#define PROBE  control_method_probe
+#define BLOCK  control_method_block
+#define DRIVER control_method_ask_driver
 
 static const method methods[] = {
-    OTHER(INFERENCE "ModelInfer", INFERENCE, grpc_handle_model_infer, false),
-    OTHER(INFERENCE "ModelStreamInfer", INFERENCE, grpc_handle_model_stream_infer, true),
+    INFER("ModelInfer", grpc_handle_model_infer, false),
+    INFER("ModelStreamInfer", grpc_handle_model_stream_infer, true),
 
     CONTROL("ServerLive", HEALTH, NOW, server_live, NULL),
     CONTROL("ServerReady", HEALTH, grpc_handle_server_ready, server_ready, NULL),
     CONTROL("ModelReady", HEALTH, PROBE, model_ready, NULL),
-    {HEALTH "Check", CATEGORY_HEALTH, PROBE, false,
+    {HEALTH "Check", CATEGORY_HEALTH, PROBE, false, NULL,
      &grpc__health__v1__health_check_request__descriptor, grpc_health_check,
      &grpc__health__v1__health_check_response__descriptor, NULL},
     OTHER(HEALTH "Watch", HEALTH, grpc_handle_health_watch, true),
 
     CONTROL("ServerMetadata", METADATA, NOW, server_metadata, NULL),
-    CONTROL("ModelMetadata", METADATA, NOW, model_metadata, NULL),
-    CONTROL("ModelConfig", MODEL_CONFIG, NOW, model_config, "config"),
+    CONTROL("ModelMetadata", METADATA, grpc_handle_about_model, model_metadata, NULL),
+    CONTROL("ModelConfig", MODEL_CONFIG, grpc_handle_about_model, model_config, "config"),
     // Of all models they are long: the loop does not wait, nor do they wait behind loads.
     CONTROL("ModelStatistics", STATISTICS, PROBE, model_statistics, NULL),
 
@@ -54,8 +61,9 @@ static const method methods[] = {
     CONTROL("SystemSharedMemoryUnregister", SHARED_MEMORY, PROBE, system_shared_memory_unregister,
             NULL),
     CONTROL("CudaSharedMemoryStatus", SHARED_MEMORY, NOW, cuda_shared_memory_status, "regions"),
-    CONTROL("CudaSharedMemoryRegister", SHARED_MEMORY, NOW, cuda_shared_memory_register, NULL),
-    CONTROL("CudaSharedMemoryUnregister", SHARED_MEMORY, NOW, cuda_shared_memory_unregister, NULL),
+    CONTROL("CudaSharedMemoryRegister", SHARED_MEMORY, DRIVER, cuda_shared_memory_register, NULL),
+    CONTROL("CudaSharedMemoryUnregister", SHARED_MEMORY, DRIVER, cuda_shared_memory_unregister,
+            NULL),
 
     OTHER("/grpc.reflection.v1.ServerReflection" REFLECT, METADATA, grpc_handle_reflection, true),
     OTHER("/grpc.reflection.v1alpha.ServerReflection" REFLECT, METADATA, grpc_handle_reflection,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timers of one thread, in a heap.
 #include "frontend/grpc/transport/conn_timer.h"
 

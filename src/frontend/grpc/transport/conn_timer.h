@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moments at which a loop has something to do, soonest first. A timer is part of what it is about.
 // One thread.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONN_TIMER_H

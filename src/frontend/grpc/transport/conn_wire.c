@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain sockets by the system's calls, TLS by GnuTLS, which libmicrohttpd brings along already.
 #include "frontend/grpc/transport/conn_wire.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A socket, plain or under TLS. One thread.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONN_WIRE_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_CONN_WIRE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection from its socket to its session and back.
 #include "frontend/grpc/transport/connection.h"
 

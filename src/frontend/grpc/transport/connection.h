@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client's connection: socket, TLS, HTTP/2 session (nghttp2), and what waits to be sent. Loop
 // thread, unless a function says otherwise. Referenced by its loop until it is closed, and by its
 // calls, which may outlive it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client's connection as its parts see it: what it is made of and at. Loop thread.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_STATE_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_STATE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What connections and calls ask of their loop: to be woken, watched, seen to, forgotten, and to
 // give memory back after them.
 #include "frontend/grpc/transport/loop.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loop, and what its connections and calls ask of it.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loop threads: wait, handle what is ready, send. A loop alternates between handling what is ready,
 // polling for a moment when its clients come back at once, and sleeping until a socket is ready, a
 // timer is due, or somebody wakes it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loop threads ("grpc-loop"): each waits for the sockets of its connections, for calls that
 // other threads woke, and for timers, and handles all of them. A loop whose clients come back at
 // once polls for a moment before it sleeps (docs/performance.md).

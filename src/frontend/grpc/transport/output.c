@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of segments, written with as few calls as the socket allows.
 #include "frontend/grpc/transport/output.h"
 

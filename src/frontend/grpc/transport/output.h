@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What waits to be written to a socket: short pieces are copied into one buffer, long ones are sent
 // from where they are. One thread.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_OUTPUT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP/2 below, calls above. nghttp2 checks frames and headers, keeps windows and windows' limits,
 // and ends connections that reset too many streams or send too many CONTINUATIONs; here it is told
 // what is taken and what is sent, and frames that cost without doing anything are counted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What HTTP/2 tells a connection: nghttp2's callbacks and the settings of a session. Loop threads.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_SESSION_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_SESSION_H

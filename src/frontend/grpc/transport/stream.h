@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream of HTTP/2 as its connection knows it, and what the connection tells it: a call is built
 // around each (call.h). Loop thread.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_STREAM_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads grpc-timeout.
 #include "frontend/grpc/transport/timeout.h"
 

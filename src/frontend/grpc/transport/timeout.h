@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call's deadline as its client sends it: grpc-timeout. Pure.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_TIMEOUT_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_TIMEOUT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides by address and headers.
 #include "frontend/http/exchange/access.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may use what (docs/security.md): decided on the loop thread from the connection and the
 // headers, before a body is taken.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the access log says of an HTTP request. The entry lies in the exchange's arena; x->access is
 // NULL without an access log. Loop threads.
 #include "frontend/http/exchange/exchange_parts.h"

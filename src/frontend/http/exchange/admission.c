@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Admission: what the headers of a request decide before a byte of its body is taken, and how large
 // a body may be. Loop thread.
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/text.h"
+#include "frontend/common/infer/model_version.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head.h"
@@ -124,12 +126,13 @@ static bool take_parameters(exchange *x, const slice parameters[PARAMETER_COUNT]
 static bool read_version(exchange *x)
 {
   const char *text = x->parameters[PARAMETER_VERSION];
-  if (text[0] == '\0' || text_to_int64(slice_of(text), &x->version))
+  if (text[0] == '\0')
     return true;
-  return exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                       "failed to get model version from specified version string '%s' (details: "
-                       "stol), version should be an integral value > 0",
-                       text);
+  error *e = model_version_read(x->http->server, x->parameters[PARAMETER_MODEL], text, &x->version);
+  if (e == NULL || (text[0] >= '0' && text[0] <= '9') || error_get_code(e) != ERROR_INVALID_ARG)
+    return !exchange_fail_if_error(x, e);
+  error_free(e); // of a model without labels, where Triton has no such path
+  return exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
 }
 
 static bool find_route(exchange *x, const char *method, slice path)

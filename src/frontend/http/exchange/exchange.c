@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of one request on its loop thread: admitted by its headers, received, handled, answered.
 // libmicrohttpd calls exchange_handle once when the headers are there, once for each piece of the
 // body, once at the end, and again after a suspension.
@@ -84,7 +85,7 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
   *context = NULL;
   if (x == NULL)
     return;
-  if (x->inference != NULL)
+  if (x->inference != NULL || x->wait != NULL)
     connection_set_exchange(x->connection, NULL);
   bool unsent = x->phase == EXCHANGE_WAITING || x->status == 0;
   if (x->phase == EXCHANGE_REPLIED)
@@ -98,12 +99,14 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
   exchange_unref(x);
 }
 
-// The client has left: tells the core that nobody waits for the response. Any thread that holds a
-// reference.
+// The client has left: tells the core that nobody waits for the response, or for the model. Any
+// thread that holds a reference.
 static void cancel(exchange *x)
 {
   if (x->inference != NULL)
     inference_cancel(x->inference);
+  else if (x->wait != NULL)
+    NEREID_ModelWaitCancel(x->wait);
 }
 
 // May the rest of a refused request be read and dropped, so that the connection can live on?

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One request and its reply, from the headers to the last byte sent. Referenced by its connection
 // until the reply is sent, by the core while it has the request, and by a reply that sends tensors
 // from its memory. All calls are made on the connection's loop thread unless they say otherwise.
@@ -64,6 +65,7 @@ struct exchange {
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
   struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
+  NEREID_ModelWait *wait;   // of a question about a model that had to be loaded; else NULL
   access_entry *access;     // exchange_parts.h; NULL without an access log
   uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
 

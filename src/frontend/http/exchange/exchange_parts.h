@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the files of an exchange share: its life (exchange.c), admission by its headers
 // (admission.c), its replies (reply.c), and its line in the access log (access_entry.c). Loop
 // thread.

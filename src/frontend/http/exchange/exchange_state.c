@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an exchange is at and holds: its phases, what the log and a trace say of it, its references
 // and its reply's text.
 #include "frontend/http/exchange/exchange_parts.h"
@@ -76,6 +77,8 @@ void exchange_unref(exchange *x)
   listener *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
+  if (x->wait != NULL)
+    NEREID_ModelWaitDelete(x->wait);
   exchange_drop_text(x);
   json_decref(x->json);
   body_fini(&x->body);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bodies of control requests. Loop and job threads.
 #include "frontend/http/exchange/exchange.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replies of an exchange: failures, JSON, and how each is sent. Loop thread, but failures and
 // replies are made by jobs, too.
 #include "frontend/http/exchange/exchange_parts.h"
@@ -10,6 +11,7 @@
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/error_page.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -96,10 +98,22 @@ bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned)
   return exchange_fail_if_error(x, error_from_abi(failure_owned));
 }
 
+// HTTP's unit is the second: rounded up.
+__attribute__((noinline)) static void tell_retry(exchange *x, uint64_t after_ns)
+{
+  char text[24];
+  int size = snprintf(text, sizeof(text), "%" PRIu64, (after_ns - 1) / 1000000000 + 1);
+  const char *copy = arena_copy_text(&x->arena, (slice){text, (size_t)size});
+  if (copy != NULL)
+    exchange_fail_header(x, MHD_HTTP_HEADER_RETRY_AFTER, copy);
+}
+
 bool exchange_fail_if_error(exchange *x, error *failure_owned)
 {
   if (failure_owned == NULL)
     return false;
+  if (error_retry_ns(failure_owned) > 0)
+    tell_retry(x, error_retry_ns(failure_owned));
   exchange_fail(x, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
                 error_message(failure_owned));
   error_free(failure_owned);

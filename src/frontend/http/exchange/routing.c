@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the row of a path in the route table. Loop threads, before a request's body is taken.
 #include "frontend/http/exchange/routing.h"
 
@@ -48,11 +49,25 @@ static slice take_segment(slice *rest)
   return (slice){start, size};
 }
 
-static bool is_decimal(slice text)
+static bool is_digit(char c)
 {
-  for (size_t i = 0; i < text.size; i++)
-    if (text.data[i] < '0' || text.data[i] > '9')
+  return c >= '0' && c <= '9';
+}
+
+static bool is_label_char(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+// Decimal, or what may be a label.
+static bool is_version(slice text)
+{
+  bool label = text.size > 0 && is_label_char(text.data[0]);
+  for (size_t i = 0; i < text.size; i++) {
+    char c = text.data[i];
+    if (!is_digit(c) && !(label && (is_label_char(c) || c == '-' || c == '.')))
       return false;
+  }
   return text.size > 0;
 }
 
@@ -63,7 +78,7 @@ static bool take_parameter(slice pattern, slice segment, slice parameters[PARAME
       continue;
     if (segment.size == 0)
       return false;
-    if (placeholders[i].parameter == PARAMETER_VERSION && !is_decimal(segment))
+    if (placeholders[i].parameter == PARAMETER_VERSION && !is_version(segment))
       return false;
     parameters[placeholders[i].parameter] = segment;
     return true;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of a route table: methods, path, category, body, handler; and how a request's row is found.
 // Pure functions, any thread.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_ROUTING_H
@@ -27,7 +28,7 @@ typedef enum route_method { // bits
 // Parts of a path that vary.
 typedef enum route_parameter {
   PARAMETER_MODEL,
-  PARAMETER_VERSION, // decimal digits
+  PARAMETER_VERSION, // decimal digits, or a label
   PARAMETER_REPOSITORY,
   PARAMETER_REGION,
   PARAMETER_COUNT,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What exchanges and handlers share of a running HTTP listener besides what each listener has.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H

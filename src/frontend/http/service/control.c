@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Health, metadata, configuration and statistics: questions that the core answers at once.
 // Handlers run on loop threads.
 #include "frontend/http/service/routes.h"
@@ -73,14 +74,56 @@ static void reply_about_model(exchange *x, model_question *ask)
   exchange_reply_json(x);
 }
 
+static void awaited(NEREID_ModelWait *wait, void *exchange_pointer)
+{
+  (void)wait;
+  exchange_resume(exchange_pointer);
+}
+
+// `ask` is called when the model is loaded; it is loaded for it where that is done on demand.
+static void ask_when_loaded(exchange *x, exchange_step ask)
+{
+  bool waits;
+  if (!NEREID_ServerLoadsOnDemand(x->http->server)) {
+    ask(x);
+    return;
+  }
+  exchange_suspend(x, ask);
+  exchange_fail_if(x,
+                   NEREID_ServerModelAwait(x->http->server, x->parameters[PARAMETER_MODEL],
+                                           x->version, UINT64_MAX, awaited, x, &x->wait, &waits));
+  if (!waits)
+    exchange_resume(x);
+  else if (connection_set_exchange(x->connection, x)) // the client left
+    NEREID_ModelWaitCancel(x->wait);
+}
+
+static bool is_loaded(exchange *x)
+{
+  return !exchange_is_over(x) &&
+         (x->wait == NULL || !exchange_fail_if(x, NEREID_ModelWaitTakeError(x->wait)));
+}
+
+static void ask_metadata(exchange *x)
+{
+  if (is_loaded(x))
+    reply_about_model(x, TRITONSERVER_ServerModelMetadata);
+}
+
+static void ask_config(exchange *x)
+{
+  if (is_loaded(x))
+    reply_about_model(x, model_admin_config);
+}
+
 void handle_model_metadata(exchange *x)
 {
-  reply_about_model(x, TRITONSERVER_ServerModelMetadata);
+  ask_when_loaded(x, ask_metadata);
 }
 
 void handle_model_config(exchange *x)
 {
-  reply_about_model(x, model_admin_config);
+  ask_when_loaded(x, ask_config);
 }
 
 void handle_model_statistics(exchange *x)

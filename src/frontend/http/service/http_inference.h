@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One inference over HTTP: from the body to a request of the core (infer_request.c), through the
 // core and back (infer.c), and from its outputs to the reply (infer_response.c, stream.c).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_INFERENCE_H
@@ -20,6 +21,7 @@ typedef struct infer_operation {
   // Turns the kept response into the reply; NULL: each response is an event of a stream.
   void (*reply)(exchange *x, http_inference *i);
   bool takes_decoupled; // else such models were refused
+  bool has_timeout;     // its body may have one
 } infer_operation;
 
 // In the exchange's arena.
@@ -28,6 +30,7 @@ struct http_inference {
   exchange *exchange; // referenced while the core has the request
   const infer_operation *operation;
   stream *stream;                       // of a reply that is one
+  uint64_t timeout_us;                  // 0: none, or not looked for
   TRITONSERVER_InferenceResponse *sent; // owned; what other replies send the outputs of
 };
 
@@ -37,6 +40,10 @@ static inline http_inference *http_inference_of(inference *i)
 }
 
 // Members of infer_operation. Loop and worker threads.
+// What has to be known of the model is in the request: chooses its version. An error: that one's
+// transactions are not for this operation.
+error *infer_choose_version(http_inference *i);
+
 bool infer_fill_request(exchange *x, http_inference *i);
 bool generate_fill_request(exchange *x, http_inference *i);
 void infer_reply(exchange *x, http_inference *i);

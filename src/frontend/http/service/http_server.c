@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts, drains and stops listeners of HTTP: libmicrohttpd's loops and the watcher.
 #include "frontend/http/service/http_server.h"
 

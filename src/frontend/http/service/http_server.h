@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP: KServe v2 on one port (docs/http.md). Its threads are its own: the loops (loop.h) and one
 // watcher (watcher.c).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H

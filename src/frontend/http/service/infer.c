@@ -1,26 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends inference requests through the core. Requests are made and replies are formatted on loop
 // threads; the two callbacks come from threads of the core.
 #include "frontend/http/service/http_inference.h"
 
 #include "base/clock.h"
+#include "frontend/common/net/pinned_body.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
 
-static bool read_transactions(exchange *x, uint32_t *flags)
+// A model that may yet be loaded is looked at when the body is there.
+static inline bool read_transactions(exchange *x, uint32_t *flags)
 {
   *flags = 0;
-  return !exchange_fail_if_error(x, inference_read_transactions(x->http->server,
-                                                                x->parameters[PARAMETER_MODEL],
-                                                                x->version, flags));
+  error *e = inference_read_transactions(x->http->server, x->parameters[PARAMETER_MODEL],
+                                         x->version, flags);
+  if (e == NULL || !NEREID_ServerLoadsOnDemand(x->http->server))
+    return !exchange_fail_if_error(x, e);
+  error_free(e);
+  return true;
+}
+
+static inline error *check_transactions(uint32_t flags)
+{
+  return (flags & TRITONSERVER_TXN_DECOUPLED) == 0
+             ? NULL
+             : error_new(ERROR_UNSUPPORTED,
+                         "HTTP end point doesn't support models with decoupled transaction policy");
+}
+
+// How many bytes of tensors are announced behind the JSON part.
+static uint64_t announced_tensors(const request_headers *headers)
+{
+  const header_number *json_size = &headers->inference_header_length;
+  int64_t size = headers->content_length.value;
+  return json_size->state == NUMBER_VALID && headers->coding == CODING_IDENTITY &&
+                 !headers->chunked && json_size->value >= 0 && json_size->value < size
+             ? (uint64_t)(size - json_size->value)
+             : 0;
 }
 
 void infer_admit(exchange *x)
 {
   uint32_t flags;
-  if (read_transactions(x, &flags) && (flags & TRITONSERVER_TXN_DECOUPLED) != 0)
-    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED,
-                  "HTTP end point doesn't support models with decoupled transaction policy");
+  if (read_transactions(x, &flags) && !exchange_fail_if_error(x, check_transactions(flags)))
+    pinned_body_prefer(&x->body, x->http->server, x->parameters[PARAMETER_MODEL], x->version,
+                       announced_tensors(&x->headers));
 }
 
 void generate_admit(exchange *x)
@@ -115,13 +140,14 @@ static void fill(exchange *x)
 
 static void copy_shared(exchange *x)
 {
-  infer_tensors_make_copies(&x->inference->tensors);
+  exchange_fail_if_error(x, inference_make_copies(x->inference));
 }
 
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  exchange_run(x, x->inference->tensors.copy_bytes, JOB_COMPUTES, copy_shared, submit);
+  exchange_run(x, inference_copy_work(x->inference), inference_copy_kind(x->inference), copy_shared,
+               submit);
 }
 
 static size_t json_bytes(const exchange *x)
@@ -146,7 +172,6 @@ static void begin_trace(exchange *x, inference *life)
 // Outputs are in the exchange's arena, or refer to it. NULL: the exchange has failed.
 static http_inference *make_inference(exchange *x, const infer_operation *operation)
 {
-  uint32_t flags = 0;
   bool streams = operation->reply == NULL;
   http_inference *i = arena_allocate_array(&x->arena, 1, sizeof(*i));
   stream *stream = streams ? stream_new(x) : NULL;
@@ -159,38 +184,99 @@ static http_inference *make_inference(exchange *x, const infer_operation *operat
   i->life.model_name = x->parameters[PARAMETER_MODEL];
   i->life.is_timed = x->access != NULL;
   i->life.sends_each = streams;
+  i->life.tensors.pinned = body_in_pool(&x->body);
   i->life.tensors.packs = x->headers.accepts != CODING_IDENTITY;
   i->life.model_version = x->version;
-  if (operation->takes_decoupled && !read_transactions(x, &flags))
-    return NULL;
-  i->life.decoupled = streams || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
-  return exchange_fail_if_error(x, inference_make_request(&i->life, x->http->server)) ? NULL : i;
+  return i;
 }
+
+error *infer_choose_version(http_inference *i)
+{
+  uint32_t flags = inference_choose_version(&i->life);
+  if (!i->operation->takes_decoupled)
+    RETURN_IF_ERROR(check_transactions(flags));
+  i->life.decoupled = i->stream != NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
+  return NULL;
+}
+
+// The request is made.
+static inline void begin(exchange *x, http_inference *i)
+{
+  begin_trace(x, &i->life);
+  x->inference = &i->life;
+  exchange_run(x, json_bytes(x), JOB_COMPUTES, fill, complete);
+}
+
+// --- A model that has to be loaded first
+
+static void awaited(NEREID_ModelWait *wait, void *exchange_pointer)
+{
+  (void)wait;
+  exchange_resume(exchange_pointer);
+}
+
+static void model_came(exchange *x)
+{
+  http_inference *i = inference_of(x);
+  if (!exchange_is_over(x) && !exchange_fail_if_error(x, inference_take_model(&i->life)) &&
+      !exchange_fail_if_error(x, inference_make_request(&i->life, x->http->server)))
+    begin(x, i);
+}
+
+static void await_model(exchange *x)
+{
+  bool waits = false;
+  http_inference *i = inference_of(x);
+  exchange_suspend(x, model_came);
+  exchange_fail_if_error(
+      x, inference_await_model(&i->life, x->http->server, i->timeout_us, awaited, x, &waits));
+  if (!waits)
+    exchange_resume(x);
+  else if (connection_set_exchange(x->connection, x)) // the client left
+    inference_cancel(&i->life);
+}
+
+static void read_timeout(exchange *x)
+{
+  http_inference *i = inference_of(x);
+  if (i->operation->has_timeout)
+    i->timeout_us = infer_request_json_timeout((slice){x->body.data, json_bytes(x)}, &x->arena);
+}
+
+// --- All of them
 
 static void handle(exchange *x, const infer_operation *operation)
 {
   http_inference *i = make_inference(x, operation);
   if (i == NULL)
     return;
-  begin_trace(x, &i->life);
-  x->inference = &i->life;
-  exchange_run(x, json_bytes(x), JOB_COMPUTES, fill, complete);
+  error *e = inference_make_request(&i->life, x->http->server);
+  if (e == NULL) {
+    begin(x, i);
+  } else if (inference_may_await(x->http->server, e)) {
+    error_free(e);
+    x->inference = &i->life;
+    exchange_run(x, operation->has_timeout ? json_bytes(x) : 0, JOB_COMPUTES, read_timeout,
+                 await_model);
+  } else {
+    exchange_fail_if_error(x, e);
+  }
 }
 
 void handle_infer(exchange *x)
 {
-  static const infer_operation operation = {infer_fill_request, infer_reply, false};
+  static const infer_operation operation = {infer_fill_request, infer_reply, false, true};
   handle(x, &operation);
 }
 
 void handle_generate(exchange *x)
 {
-  static const infer_operation operation = {generate_fill_request, generate_reply, true};
+  static const infer_operation operation = {generate_fill_request, generate_reply, true, false};
   handle(x, &operation);
 }
 
 void handle_generate_stream(exchange *x)
 {
-  static const infer_operation operation = {generate_fill_request, NULL, true};
+  static const infer_operation operation = {generate_fill_request, NULL, true, false};
   handle(x, &operation);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a body to a request of the core. Tensors are handed on as slices of the body, or of the
 // arena for those that came as JSON. Loop threads.
 #include "frontend/http/service/http_inference.h"
@@ -49,9 +50,10 @@ static bool fill_raw(exchange *x, http_inference *i)
   i->life.tensors.fallback.binary = true;
   return !exchange_fail_if(x,
                            TRITONSERVER_InferenceRequestAddRawInput(i->life.request, RAW_INPUT)) &&
-         !exchange_fail_if(x, TRITONSERVER_InferenceRequestAppendInputData(
-                                  i->life.request, RAW_INPUT, x->body.data, x->body.size,
-                                  TRITONSERVER_MEMORY_CPU, 0));
+         !exchange_fail_if(
+             x, TRITONSERVER_InferenceRequestAppendInputData(
+                    i->life.request, RAW_INPUT, x->body.data, x->body.size,
+                    x->body.in_pool ? TRITONSERVER_MEMORY_CPU_PINNED : TRITONSERVER_MEMORY_CPU, 0));
 }
 
 // ---- requests with a JSON part ----
@@ -62,12 +64,22 @@ static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRe
   uint32_t flags = inference_run_here_flag(x->inference, x->body.size) |
                    (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
                    (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
-  TRITONSERVER_Error *failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
-  if (failure == NULL && json->sequence_name != NULL)
+  return TRITONSERVER_InferenceRequestSetFlags(request, flags);
+}
+
+static TRITONSERVER_Error *set_sequence(TRITONSERVER_InferenceRequest *request,
+                                        const infer_request_json *json)
+{
+  if (json->sequence_name != NULL)
     return TRITONSERVER_InferenceRequestSetCorrelationIdString(request, json->sequence_name);
-  if (failure == NULL && json->sequence_id != 0)
+  if (json->sequence_id != 0)
     return TRITONSERVER_InferenceRequestSetCorrelationId(request, json->sequence_id);
-  return failure;
+  return NULL;
+}
+
+static bool choose_version(exchange *x, http_inference *i)
+{
+  return !exchange_fail_if_error(x, infer_choose_version(i));
 }
 
 static bool set_options(exchange *x, http_inference *i, const infer_request_json *json)
@@ -110,10 +122,9 @@ static void release_text(void *exchange_pointer, const char *begin, const char *
 static bool add_tensors(exchange *x, http_inference *i, const infer_request_json *json)
 {
   i->life.tensors.fallback.binary = json->binary_output;
-  return !exchange_fail_if_error(x, infer_tensors_add(&i->life.tensors, x->http->server,
-                                                      i->life.model_name, i->life.model_version,
-                                                      json->inputs, json->input_count,
-                                                      json->outputs, json->output_count));
+  return !exchange_fail_if_error(
+      x, infer_tensors_add(&i->life.tensors, i->life.model_name, i->life.model_version,
+                           json->inputs, json->input_count, json->outputs, json->output_count));
 }
 
 static bool fill_tensors(exchange *x, http_inference *i)
@@ -123,7 +134,7 @@ static bool fill_tensors(exchange *x, http_inference *i)
   if (!json_size_of(x, &json_size))
     return false;
   if (json_size == 0)
-    return fill_raw(x, i);
+    return choose_version(x, i) && fill_raw(x, i);
   const slice text = {x->body.data, json_size};
   const slice binary = {x->body.data + json_size, x->body.size - json_size};
   const json_host host = {
@@ -134,7 +145,8 @@ static bool fill_tensors(exchange *x, http_inference *i)
       exchange_fail_if_error(x,
                              binary_tensors_split(&json, x->parameters[PARAMETER_MODEL], binary)))
     return false;
-  return add_tensors(x, i, &json) && set_options(x, i, &json);
+  return !exchange_fail_if(x, set_sequence(i->life.request, &json)) && choose_version(x, i) &&
+         add_tensors(x, i, &json) && set_options(x, i, &json);
 }
 
 typedef struct header_forwarding {
@@ -199,7 +211,7 @@ bool generate_fill_request(exchange *x, http_inference *i)
   generate_inputs inputs;
   infer_request_json json;
   const slice text = {x->body.data, x->body.size};
-  if (!read_model_inputs(x, i->life.model_version, &inputs) ||
+  if (!choose_version(x, i) || !read_model_inputs(x, i->life.model_version, &inputs) ||
       exchange_fail_if_error(x, generate_request_json_read(text, &inputs,
                                                            x->http->options.max_input_size,
                                                            &x->arena, &json)) ||

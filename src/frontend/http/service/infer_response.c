@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the core's response to a reply. Binary outputs are sent from where the model wrote them; the
 // response and the exchange live until the last byte is gone. Loop threads.
 #include "frontend/http/service/http_inference.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /v2/logging: the log's settings. Answered at once, on the loop thread.
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/http/exchange/exchange.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GET /metrics: the routes of a listener of its own, which answers when the inference port is full
 // and stays up while that one drains. Its loop's thread.
 #include "frontend/common/net/compress.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The repository extension: index, load, unload. All of it may take long, so the work is done on a
 // job thread; only its start and its reply are made on the loop thread.
 #include "frontend/http/service/routes.h"

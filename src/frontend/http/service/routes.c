@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The route table.
 #include "frontend/http/service/routes.h"
 
@@ -49,6 +50,8 @@ static const route rows[] = {
     {POST, "/v2/repository/{repository}/models/{model}/unload", CATEGORY_MODEL_REPOSITORY,
      BODY_IGNORED, handle_named_repository},
 
+    {GET | POST, "/v2/models/{model}/routing", CATEGORY_MODEL_REPOSITORY, BODY_JSON,
+     handle_version_routing},
     {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, handle_logging},
     {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, handle_trace_setting},
     {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON,

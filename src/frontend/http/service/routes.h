@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one table of everything that the inference port answers, and the functions behind it
 // (route_handler in routing.h). The documentation and the tests are made from it.
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_ROUTES_H
@@ -27,6 +28,8 @@ void handle_named_repository(exchange *x);
 void handle_memory_status(exchange *x);
 void handle_memory_register(exchange *x);
 void handle_memory_unregister(exchange *x);
+// version_routing.c
+void handle_version_routing(exchange *x);
 // logging.c
 void handle_logging(exchange *x);
 // trace_setting.c

@@ -1,11 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shared memory extensions: status, register, unregister, for system and CUDA memory. Giving a
-// large region back takes the kernel long, so what changes regions runs in a job.
+// large region back takes the kernel long, and whatever is asked of a GPU's driver may, so what
+// changes regions runs in a job.
 #include "frontend/common/tensor/shared_memory.h"
 
+#include "base/base64.h"
 #include "base/text.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
+#include "gpu/cuda.h"
 
 // The region that the path names; NULL when it names none.
 static const char *region_of(const exchange *x)
@@ -41,8 +45,8 @@ static bool read_size(exchange *x, const json_t *object, const char *name, uint6
   if (!json_is_integer(member) || json_integer_value(member) < 0)
     return exchange_fail(
         x, MHD_HTTP_BAD_REQUEST,
-        "attempt to access JSON non-unsigned-integer as unsigned-integer: '%s' must be a "
-        "number of bytes",
+        "attempt to access JSON non-unsigned-integer as unsigned-integer: '%s' must be an "
+        "integer of at least 0",
         name);
   *value = (uint64_t)json_integer_value(member);
   return true;
@@ -71,7 +75,57 @@ static void register_system(exchange *x)
   }
 }
 
+// Triton's texts.
+static bool fail_access(exchange *x, const char *kind, const char *name)
+{
+  return exchange_fail(x, MHD_HTTP_BAD_REQUEST, "attempt to access %s '%s'", kind, name);
+}
+
+// False: the exchange has failed. The handle may be of another size than it should.
+static bool read_handle(exchange *x, const json_t *object, slice *handle)
+{
+  const json_t *raw = json_object_get(object, "raw_handle");
+  const json_t *text = json_object_get(raw, "b64");
+  if (raw == NULL)
+    return exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                         "Shared memory register request has no 'raw_handle' field");
+  if (text == NULL)
+    return fail_access(x, "non-existing object member", "b64");
+  if (!json_is_string(text))
+    return fail_access(x, "JSON non-string as string:", "b64");
+  const slice encoded = {json_string_value(text), json_string_length(text)};
+  char *decoded = arena_allocate(&x->arena, base64_decoded_size(encoded.size) + 1);
+  *handle = (slice){decoded, 0};
+  if (decoded == NULL)
+    return exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+  if (!base64_decode(encoded, decoded, &handle->size) || handle->size != sizeof(CUipcMemHandle))
+    return exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                         "'raw_handle' must be a valid base64 encoded cudaIpcMemHandle_t");
+  return true;
+}
+
+static bool read_given_size(exchange *x, const json_t *object, const char *name, uint64_t *value)
+{
+  if (json_object_get(object, name) == NULL)
+    return fail_access(x, "non-existing object member", name);
+  return read_size(x, object, name, value);
+}
+
 // Without a GPU nothing of the body counts, as in Triton.
+static void register_cuda(exchange *x)
+{
+  json_t *object;
+  slice handle;
+  uint64_t byte_size, device;
+  if (!exchange_fail_if_error(x, shared_memory_find_gpus(region_of(x))) &&
+      exchange_parse_json(x, &object) && read_handle(x, object, &handle) &&
+      read_given_size(x, object, "byte_size", &byte_size) &&
+      read_given_size(x, object, "device_id", &device))
+    exchange_fail_if_error(x,
+                           shared_memory_register_cuda(x->http->options.shared_memory, region_of(x),
+                                                       handle, (int64_t)device, byte_size));
+}
+
 void handle_memory_register(exchange *x)
 {
   shared_memory *memory = x->http->options.shared_memory;
@@ -83,7 +137,7 @@ void handle_memory_register(exchange *x)
                   "'region name' is necessary to register %s shared memory region",
                   is_cuda ? "cuda" : "system");
   else if (is_cuda)
-    exchange_fail_if_error(x, shared_memory_register_cuda(memory, region_of(x)));
+    exchange_run_job(x, JOB_DRIVER, register_cuda, exchange_reply_ok);
   else
     exchange_run_job(x, JOB_PROBES, register_system, exchange_reply_ok);
 }
@@ -98,5 +152,6 @@ static void unregister(exchange *x)
 
 void handle_memory_unregister(exchange *x)
 {
-  exchange_run_job(x, JOB_PROBES, unregister, exchange_reply_ok);
+  const bool is_cuda = kind_of(x) == TRITONSERVER_MEMORY_GPU;
+  exchange_run_job(x, is_cuda ? JOB_DRIVER : JOB_PROBES, unregister, exchange_reply_ok);
 }

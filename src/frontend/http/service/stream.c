@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streamed replies: responses become text where they come, on the backend's threads; the loop takes
 // what there is when the client has read what was before. The rest is the loop's.
 #include "frontend/http/service/http_inference.h"

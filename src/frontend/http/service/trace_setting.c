@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trace extension: /v2/trace/setting and /v2/models/{model}/trace/setting. The server's
 // settings are answered on the loop thread; a model's after its backend was asked whether it is
 // ready, on a thread that may wait for that.

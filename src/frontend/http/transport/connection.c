@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One connection: what it waits for, which request it is in, how it is refused. Its loop's thread.
 #include "frontend/http/transport/registry.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The open connections of a listener: what each waits for, and which request it is in. Calls are
 // made on the connection's loop thread unless they say otherwise.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_CONNECTIONS_H

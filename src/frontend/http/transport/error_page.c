@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three calls by which libmicrohttpd sends, in the place of those of the C library and GnuTLS.
 // Any thread of the program; only those with a taker do more than hand on.
 #include "frontend/http/transport/error_page.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libmicrohttpd answers some requests itself, before anybody here has seen them or in the middle of
 // their body: with a page of HTML, and 0.9.75 sends the head of some of these pages twice. It has
 // no setting for that and tells nobody. So the calls by which it sends (send, sendmsg,

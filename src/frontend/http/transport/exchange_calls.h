@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the loops and the watcher call of the layer above, which has the exchanges: given at the
 // start, so that nothing here knows what an exchange is.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_EXCHANGE_CALLS_H

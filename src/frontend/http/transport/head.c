@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges lines of a request's head where libmicrohttpd left them: it ends names and values with
 // zeroes in the buffer that it read them into, one field behind the other.
 #include "frontend/http/transport/head.h"

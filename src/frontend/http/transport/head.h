@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What libmicrohttpd takes in the head of a request and HTTP does not: two servers on one way could
 // read such a request differently, one request as two among others. Loop threads, once for each
 // request.

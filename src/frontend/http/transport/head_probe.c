@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends known requests through a daemon of its own. Called once for each listener, before it has
 // threads.
 #include "frontend/http/transport/head_probe.h"

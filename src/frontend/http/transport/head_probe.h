@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the libmicrohttpd that is loaded keeps the head of a request as head.c reads it: name,
 // value and line ends at places that no interface promises. The listener asks at its start.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_HEAD_PROBE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads request header fields. Called on the loop threads, once for each request.
 #include "frontend/http/transport/headers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the listener needs to know of a request's header fields, read once when they are complete.
 // Pure functions on text; the loop thread that owns the request calls them.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_HEADERS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads and drops what refused clients still send. The watcher thread reads, loop threads add.
 #include "frontend/http/transport/linger.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Taking leave of clients that were refused in the middle of a body: whoever closes a socket with
 // unread data in it resets the connection, and the client may never see the reply. So what the
 // client still sends is read and dropped, up to a size and for a while: many clients

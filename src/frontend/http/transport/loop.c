@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs libmicrohttpd's daemons on threads of ours. A loop alternates between handling what is
 // ready, polling for a moment when its clients come back at once, and sleeping until a socket is
 // ready or somebody wakes it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loop threads ("http-loop"): each runs one libmicrohttpd daemon and the connections that it
 // was given, in turn. libmicrohttpd's own threads would do, but they lose events when 128 come at
 // once, write a pipe for each resumed connection, and always sleep between two requests: waking a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which connections there are: opened and closed by loop threads, looked through by the watcher.
 #include "frontend/http/transport/registry.h"
 

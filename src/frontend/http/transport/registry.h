@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The connections of a listener from within: for registry.c, connection.c and the watcher.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H
 #define NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H

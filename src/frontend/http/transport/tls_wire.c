@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GnuTLS's transport: a non-blocking socket, counted.
 #include "frontend/http/transport/tls_wire.h"
 

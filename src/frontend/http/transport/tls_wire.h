@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves the bytes of a TLS session in place of GnuTLS's own functions, for the sake of handshakes.
 // While one waits for its client, libmicrohttpd takes the connection for one that is ready, again
 // and again, and does not wait for its socket: so the loop must know whether anything moved, and be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The thread that watches a listener's connections ("http-watch"): it accepts, hands each
 // connection to libmicrohttpd's loops, notices clients that leave while their request runs,
 // enforces the timeouts, and takes leave of clients that were refused in the middle of a body.

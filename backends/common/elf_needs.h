@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which libraries a shared object needs (DT_NEEDED), read off its file, which may be anything: what
+// the loader will look for, known before it is asked. Load threads.
+#ifndef NEREID_ELF_NEEDS_H
+#define NEREID_ELF_NEEDS_H
+
+#include "base/string_list.h"
+
+#include <elf.h>
+
+// The machine of this program.
+#if defined __x86_64__
+#define ELF_OWN_MACHINE EM_X86_64
+#elif defined __aarch64__
+#define ELF_OWN_MACHINE EM_AARCH64
+#else
+#define ELF_OWN_MACHINE EM_NONE // not known
+#endif
+
+// Adds the names, in their order. False: the file cannot be read or is no 64-bit shared object, and
+// *why (static) says so; or memory is short, as names->failed says.
+bool elf_needs(const char *path, string_list *names, const char **why);
+
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens treelite with dlopen; see treelite.h. Load threads.
+#include "treelite.h"
+
+#include "backend_error.h"
+#include "backend_log.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- what it says ----
+
+// The last thing that treelite wrote to its log on this thread since treelite_listen_begin.
+static _Thread_local char *heard;
+static _Thread_local bool listens;
+
+// "[13:05:24] /a/file.cc:64: text" is about treelite's source up to the text.
+static const char *skip_place(const char *text)
+{
+  const char *place = text[0] == '[' ? strstr(text, "] ") : NULL;
+  const char *colon = place != NULL ? strchr(place, ':') : NULL; // behind the file's name
+  const char *end = colon != NULL ? strstr(colon, ": ") : NULL;
+  return end != NULL && strcspn(text, "\n") > (size_t)(end - text) ? end + 2 : text;
+}
+
+static void hear(const char *message)
+{
+  const char *text = skip_place(message);
+  const size_t length = strcspn(text, "\n");
+  if (!listens) {
+    BACKEND_LOG_WARN("treelite: %.*s", (int)length, text);
+    return;
+  }
+  free(heard);
+  heard = strndup(text, length);
+}
+
+void treelite_listen_begin(const treelite *t)
+{
+  t->RegisterLogCallback(hear); // they are the thread's
+  t->RegisterWarningCallback(hear);
+  listens = true;
+}
+
+char *treelite_listen_end(void)
+{
+  char *text = heard;
+  heard = NULL;
+  listens = false;
+  return text;
+}
+
+char *treelite_reason(const treelite *t, const char *last)
+{
+  const char *text = skip_place(t->GetLastError());
+  const size_t length = strcspn(text, "\n");
+  const bool is_bare = length < 2 || memcmp(text + length - 2, ": ", 2) == 0; // names a check
+  char *both = NULL;
+  if (last == NULL)
+    return strndup(text, length);
+  int printed =
+      asprintf(&both, "%.*s%s%s", is_bare ? 0 : (int)length, text, is_bare ? "" : " ", last);
+  return printed < 0 ? NULL : both;
+}
+
+// ---- the library ----
+
+static TRITONSERVER_Error *find_functions(treelite *t, void *library, const char *path)
+{
+  const struct {
+    const char *name;
+    void *function;
+  } table[] = {
+#define TREELITE_ROW(name, arguments) {"Treelite" #name, &t->name},
+      TREELITE_FUNCTIONS(TREELITE_ROW)
+#undef TREELITE_ROW
+          {"TreeliteGetLastError", &t->GetLastError},
+  };
+  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+    void *symbol = dlsym(library, table[i].name);
+    if (symbol == NULL)
+      return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                           "'%s' is not treelite 4.3 or newer: it has no %s", path, table[i].name);
+    memcpy(table[i].function, &symbol, sizeof(symbol));
+  }
+  return NULL;
+}
+
+// A model of one leaf.
+static bool build(const treelite *t, treelite_builder **builder, treelite_model **model)
+{
+  static const char config[] =
+      "{\"threshold_type\":\"float32\",\"leaf_output_type\":\"float32\",\"metadata\":"
+      "{\"num_feature\":1,\"task_type\":\"kRegressor\",\"average_tree_output\":false,"
+      "\"num_target\":1,\"num_class\":[1],\"leaf_vector_shape\":[1,1]},\"tree_annotation\":"
+      "{\"num_tree\":1,\"target_id\":[0],\"class_id\":[0]},\"postprocessor\":{\"name\":"
+      "\"identity\",\"config_json\":\"{}\"},\"base_scores\":[0.0]}";
+  return t->GetModelBuilder(config, builder) == 0 && t->ModelBuilderStartTree(*builder) == 0 &&
+         t->ModelBuilderStartNode(*builder, 0) == 0 &&
+         t->ModelBuilderLeafScalar(*builder, 0) == 0 && t->ModelBuilderEndNode(*builder) == 0 &&
+         t->ModelBuilderEndTree(*builder) == 0 && t->ModelBuilderCommitModel(*builder, model) == 0;
+}
+
+// The library does not tell its version, but each model that it writes begins with it.
+static void read_version(treelite *t)
+{
+  treelite_builder *builder = NULL;
+  treelite_model *model = NULL;
+  const char *bytes = NULL;
+  size_t size = 0;
+  int32_t version[3] = {0};
+  treelite_listen_begin(t);
+  if (build(t, &builder, &model) && t->SerializeModelToBytes(model, &bytes, &size) == 0 &&
+      size > sizeof(version))
+    memcpy(version, bytes, sizeof(version));
+  free(treelite_listen_end());
+  if (model != NULL)
+    t->FreeModel(model);
+  if (builder != NULL)
+    t->DeleteModelBuilder(builder);
+  snprintf(t->version, sizeof(t->version), "%d.%d.%d", version[0], version[1], version[2]);
+}
+
+TRITONSERVER_Error *treelite_open(framework_library *library)
+{
+  treelite *t = calloc(1, sizeof(*t));
+  library->state = t;
+  if (t == NULL)
+    return backend_error_no_memory("treelite");
+  void *opened = dlopen(library->path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+  if (opened == NULL)
+    return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "%s", dlerror());
+  TRITONSERVER_Error *error = find_functions(t, opened, library->path);
+  dlclose(opened); // it stays
+  if (error != NULL)
+    return error;
+  read_version(t);
+  library->version = t->version;
+  return NULL;
+}
+
+void treelite_close(framework_library *library)
+{
+  free(library->state);
+}

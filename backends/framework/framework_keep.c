@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries that stay in the process; see framework.h. Load threads.
+#include "framework.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Those that are open and lie in the library's directory.
+typedef struct neighbours {
+  const char *dir;
+  size_t dir_size; // with the slash
+  char *paths[64];
+  size_t count;
+} neighbours;
+
+static int add_neighbour(struct dl_phdr_info *info, size_t size, void *context)
+{
+  neighbours *found = context;
+  (void)size;
+  if (info->dlpi_name != NULL && strncmp(info->dlpi_name, found->dir, found->dir_size) == 0 &&
+      found->count < sizeof(found->paths) / sizeof(found->paths[0]))
+    found->paths[found->count++] = strdup(info->dlpi_name);
+  return 0;
+}
+
+static void keep(const char *path)
+{
+  void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE);
+  if (library != NULL)
+    dlclose(library);
+}
+
+void framework_keep_open(const framework_library *library)
+{
+  const char *slash = strrchr(library->path, '/');
+  neighbours found = {.dir = library->path};
+  if (slash == NULL) // the loader knows where
+    return;
+  found.dir_size = (size_t)(slash - library->path) + 1;
+  dl_iterate_phdr(add_neighbour, &found);
+  for (size_t i = 0; i < found.count; i++) {
+    if (found.paths[i] != NULL)
+      keep(found.paths[i]);
+    free(found.paths[i]);
+  }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A PyTorch model: a compiled package (torch_aoti) or TorchScript (pytorch_libtorch). framework.h
+// says when each step is called and on which thread.
+#ifndef NEREID_TORCH_MODEL_H
+#define NEREID_TORCH_MODEL_H
+
+#include "torch_library.h"
+
+typedef struct torch_kind torch_kind;
+
+// What both kinds have; the beginning of each model's state.
+typedef struct torch_model {
+  const torch_kind *kind;
+  size_t input_count; // arguments, or entries of the one dictionary
+} torch_model;
+
+// What both kinds have of a run; in its arena.
+typedef struct torch_run {
+  framework_input *inputs; // by position; those that are absent have no name
+  void *state;             // the kind's
+} torch_run;
+
+struct torch_kind {
+  const char *file; // where the configuration names none
+  TRITONSERVER_Error *(*load)(framework_model *model, int file, const char *path);
+  TRITONSERVER_Error *(*prepare)(framework_model *model);
+  void (*unload)(framework_model *model);
+  TRITONSERVER_Error *(*instance_new)(framework_instance *instance);
+  void (*instance_free)(framework_instance *instance);
+  TRITONSERVER_Error *(*compute)(framework_run *run, torch_run *self);
+  TRITONSERVER_Error *(*read_output)(framework_run *run, torch_run *self, size_t index,
+                                     framework_output *output);
+  void (*end)(framework_run *run, torch_run *self);
+};
+
+extern const torch_kind torch_compiled; // torch_compiled.c
+extern const torch_kind torch_script;   // torch_script.c
+
+static inline torch_model *torch_model_of(const framework_model *model)
+{
+  return model->state;
+}
+
+// torch_output.c: a tensor's elements as `output`, copied where they do not lie one behind the
+// other. INVALID_ARG for what no response can have.
+TRITONSERVER_Error *torch_output_set(framework_run *run, const char *name, int32_t type,
+                                     const int64_t *dims, const int64_t *strides, size_t rank,
+                                     const void *data, framework_output *output);
+
+// torch_output.c: the strides of a tensor whose elements lie one behind the other.
+void torch_strides(const int64_t *dims, size_t rank, int64_t *strides);
+
+#endif

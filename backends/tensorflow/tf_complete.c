@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Completes a configuration from a SavedModel's signature by the rules of Triton's TensorFlow
+// backend; see tf_model.h. Load threads.
+#include "tf_model.h"
+
+#include "backend_error.h"
+
+// Whether what the configuration says of the model's tensors fits a batching model.
+typedef enum batch_hint {
+  BATCH_NO_HINT,
+  BATCH_LIKELY, // a tensor is named whose dimensions are left to the model
+  BATCH_YES,    // dimensions without the batch's
+  BATCH_NO,     // as many as the model has
+} batch_hint;
+
+static const json_t *list_of(const framework_model *model, const char *key)
+{
+  return json_object_get(model->config, key);
+}
+
+// What names no shape may batch; a scalar does not.
+static bool may_batch(const framework_tensors *tensors)
+{
+  for (size_t i = 0; i < tensors->count; i++)
+    if (tensors->list[i].shape.rank == 0 || tensors->list[i].shape.dims[0] != -1)
+      return false;
+  return true;
+}
+
+static size_t configured_rank(const json_t *entry)
+{
+  const json_t *reshape = json_object_get(entry, "reshape");
+  return json_array_size(reshape != NULL ? json_object_get(reshape, "shape")
+                                         : json_object_get(entry, "dims"));
+}
+
+static TRITONSERVER_Error *hint_of(const framework_model *model, const json_t *entry,
+                                   const framework_tensors *tensors, batch_hint *hint)
+{
+  const framework_tensor *tensor = framework_tensor_find(tensors, backend_json_text(entry, "name"));
+  const size_t rank = configured_rank(entry);
+  if (tensor == NULL || tensor->any_rank)
+    return NULL;
+  if (rank == 0) {
+    *hint = *hint == BATCH_NO_HINT ? BATCH_LIKELY : *hint;
+    return NULL;
+  }
+  const batch_hint said = rank + 1 == tensor->shape.rank ? BATCH_YES : BATCH_NO;
+  if (said != *hint && (*hint == BATCH_YES || *hint == BATCH_NO))
+    return backend_error_internal("unable to autofill for '%s', model tensor configurations are "
+                                  "contradicting each other in terms of whether batching is "
+                                  "supported",
+                                  model->name);
+  *hint = said;
+  return NULL;
+}
+
+// A ragged input says that the model batches, however many dimensions the others have.
+static TRITONSERVER_Error *find_hint(const framework_model *model, batch_hint *hint)
+{
+  const struct {
+    const json_t *entries;
+    const framework_tensors *tensors;
+  } lists[] = {{list_of(model, "input"), &model->signature.inputs},
+               {list_of(model, "output"), &model->signature.outputs}};
+  *hint = BATCH_NO_HINT;
+  if (json_array_size(lists[0].entries) + json_array_size(lists[1].entries) == 0)
+    *hint = BATCH_YES; // as the signature says
+  for (size_t i = 0; i < 2; i++)
+    for (size_t k = 0; k < json_array_size(lists[i].entries); k++) {
+      const json_t *entry = json_array_get(lists[i].entries, k);
+      if (json_is_true(json_object_get(entry, "allow_ragged_batch"))) {
+        *hint = BATCH_YES;
+        return NULL;
+      }
+      BACKEND_RETURN_IF_ERROR(hint_of(model, entry, lists[i].tensors, hint));
+    }
+  return NULL;
+}
+
+static TRITONSERVER_Error *complete_batching(framework_model *model, bool *changed)
+{
+  batch_hint hint = BATCH_NO;
+  const bool possible = may_batch(&model->signature.inputs) && may_batch(&model->signature.outputs);
+  if (!possible && model->max_batch_size > 0)
+    return backend_error_internal("unable to autofill for '%s', configuration specified max-batch "
+                                  "%lld but model signature does not support batching",
+                                  model->name, (long long)model->max_batch_size);
+  if (possible)
+    BACKEND_RETURN_IF_ERROR(find_hint(model, &hint));
+  const bool batches =
+      (hint == BATCH_YES || hint == BATCH_LIKELY) && model->default_max_batch_size > 0;
+  if (!batches && model->max_batch_size == 0)
+    return NULL;
+  return framework_complete_batching(model, changed);
+}
+
+// All inputs; outputs that are not named stay away once some are.
+TRITONSERVER_Error *tf_model_complete(framework_model *model, bool *changed)
+{
+  if (tf_model_of(model)->is_graph)
+    return NULL; // it has names only
+  const bool outputs_given = json_array_size(json_object_get(model->config, "output")) > 0;
+  BACKEND_RETURN_IF_ERROR(complete_batching(model, changed));
+  BACKEND_RETURN_IF_ERROR(
+      framework_complete_list(model, "input", &model->signature.inputs, true, changed));
+  return framework_complete_list(model, "output", &model->signature.outputs, !outputs_given,
+                                 changed);
+}

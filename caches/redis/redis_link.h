@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection to a Redis. Nothing waits beyond its deadline, whatever the other side does. One
+// thread at a time.
+#ifndef NEREID_CACHES_REDIS_LINK_H
+#define NEREID_CACHES_REDIS_LINK_H
+
+#include "caches/redis/redis_reply.h"
+#include "caches/redis/redis_settings.h"
+
+#include <gnutls/gnutls.h>
+
+typedef struct redis_link redis_link;
+
+// What is shared by the connections to one Redis.
+typedef struct redis_place {
+  const redis_settings *settings;
+  gnutls_certificate_credentials_t credentials; // with TLS
+  int end; // a wakeup: once it is signalled nothing waits any more; -1: there is none
+} redis_place;
+
+// Reads certificates. INVALID_ARG: they cannot be read; redis_place_fini all the same.
+TRITONSERVER_Error *redis_place_init(redis_place *place, const redis_settings *s);
+void redis_place_fini(redis_place *place);
+
+// Connects, says who we are, and asks whether Redis is there. Finding the name's addresses may take
+// longer than the deadline: call where nobody waits. The errors are texts for the log.
+TRITONSERVER_Error *redis_link_open(const redis_place *place, uint64_t deadline_ns,
+                                    redis_link **link);
+void redis_link_close(redis_link *link); // NULL is allowed
+
+// Sends the command of `count` words. Sizes may be NULL where all are texts.
+TRITONSERVER_Error *redis_link_send(redis_link *link, int count, const char **words,
+                                    const size_t *sizes, uint64_t deadline_ns);
+// Waits for the next reply. What Redis refuses is a reply and no error; after an error the link is
+// of no use any more.
+TRITONSERVER_Error *redis_link_receive(redis_link *link, redis_reply *reply, uint64_t deadline_ns);
+
+#endif

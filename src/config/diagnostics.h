@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is found wrong, or of no use, in a configuration: a list that the recovering reader
+// (text_read.c) and the rules (validate.c, field_effects.c) add to, and that `nereid check` prints.
+// It belongs to one thread at a time.
+#ifndef NEREID_CONFIG_DIAGNOSTICS_H
+#define NEREID_CONFIG_DIAGNOSTICS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// Where something stands in a text file.
+typedef struct source_place {
+  unsigned line;   // from 1; 0: not known
+  unsigned column; // from 1; a tab goes to the next multiple of 8
+  unsigned length; // bytes, at least 1 where the line is known
+} source_place;
+
+typedef enum diagnostic_severity {
+  DIAGNOSTIC_ERROR,   // a model with it is not loaded
+  DIAGNOSTIC_WARNING, // a model with it is loaded, but something is not as it seems
+} diagnostic_severity;
+
+typedef struct diagnostic {
+  diagnostic_severity severity;
+  error_code code; // of an error
+  char *message;   // one line; Triton's words where Triton has the rule
+  char *path;      // of the field: "input[0].dims[1]", parameters["key"]; "" for the whole
+  source_place place;
+  char *fix; // what to do about it, a sentence; or NULL
+} diagnostic;
+
+typedef struct diagnostics {
+  diagnostic *items; // in the order in which they were found
+  size_t count;
+  size_t capacity;
+  size_t errors;
+  size_t bytes;    // of their texts
+  size_t left_out; // found after the list was full (DIAGNOSTICS_MAX, DIAGNOSTICS_MAX_BYTES)
+  bool failed;     // memory ran short: the list is incomplete
+} diagnostics;
+
+#define DIAGNOSTICS_EMPTY     ((diagnostics){0})
+#define DIAGNOSTICS_MAX       (1000)
+#define DIAGNOSTICS_MAX_BYTES ((size_t)16 << 20) // a model may have a name without end
+
+void diagnostics_fini(diagnostics *list);
+
+// Whether what is added from here on is counted only.
+static inline bool diagnostics_are_full(const diagnostics *list)
+{
+  return list->count == DIAGNOSTICS_MAX || list->bytes >= DIAGNOSTICS_MAX_BYTES;
+}
+
+// Adds copies of what `d` points to.
+void diagnostics_add(diagnostics *list, const diagnostic *d);
+
+// Adds an error that something else has reported, of which only the text is known.
+void diagnostics_add_error(diagnostics *list, error *e_owned, const char *path, source_place place);
+
+// Puts them into the order of the file: by line and column, those without a place behind.
+void diagnostics_sort(diagnostics *list);
+
+// The first error as a load reports it, or NULL where the list has none. The text's first line is
+// the message; a second one says where (with `file_name`, if it is not NULL and the place is
+// known), what field and what to do, as far as known. "Out of memory" where the list failed.
+error *diagnostics_first_error(const diagnostics *list, const char *file_name);
+
+static inline void cleanup_diagnostics(diagnostics *list)
+{
+  diagnostics_fini(list);
+}
+#define AUTO_DIAGNOSTICS __attribute__((cleanup(cleanup_diagnostics)))
+
+#endif

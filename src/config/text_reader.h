@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What text_read.c reads with, and what text_recover.c does so that it goes on after a mistake.
+// Private to src/config; on its caller's thread.
+#ifndef NEREID_CONFIG_TEXT_READER_H
+#define NEREID_CONFIG_TEXT_READER_H
+
+#include "base/buffer.h"
+#include "config/diagnostics.h"
+#include "config/reflection.h"
+#include "config/source_map.h"
+#include "config/text_lexer.h"
+
+enum {
+  TEXT_MAX_SHOWN = 100, // bytes of a token that a message repeats
+};
+
+// A message that is being read; on the C stack.
+typedef struct text_scope {
+  const struct text_scope *outer; // NULL: this is the whole
+  const ProtobufCMessageDescriptor *descriptor;
+  token opened; // the name of the field that it is
+} text_scope;
+
+typedef struct text_reader {
+  text_lexer lexer;
+  int depth; // of messages being read
+  const text_scope *scope;
+  source_map *map;    // places of fields; or NULL
+  buffer path;        // of the field that is being read; with a map only
+  diagnostics *found; // of a reader that goes on after mistakes, which has a map too; or NULL
+  // Used by such a reader only:
+  const text_scope *closing; // a '}' is missing: messages inside of this one are over
+  const char *noted;         // where the last mistake stands: one is enough for a token
+  char fix[160];             // for the mistake that is reported next
+} text_reader;
+
+// printf arguments for a token with %.*s
+#define SHOWN(token)                                                                               \
+  (int)((token).text.size > TEXT_MAX_SHOWN ? TEXT_MAX_SHOWN : (token).text.size), (token).text.data
+
+static inline const token *text_current(const text_reader *reader)
+{
+  return &reader->lexer.current;
+}
+
+static inline bool text_at_symbol(const text_reader *reader, char symbol)
+{
+  return text_current(reader)->kind == TOKEN_SYMBOL && text_current(reader)->text.data[0] == symbol;
+}
+
+static inline bool text_goes_on(const text_reader *reader)
+{
+  return reader->found != NULL;
+}
+
+// Whether somebody reads what is said about a mistake: behind a full list they are counted only.
+static inline bool text_is_told(const text_reader *reader)
+{
+  return !text_goes_on(reader) || !diagnostics_are_full(reader->found);
+}
+
+// Moves to the next token. What is none is noted where the reader goes on; TOKEN_BAD stands for it.
+error *text_next(text_reader *reader);
+
+static inline bool text_tracks(const text_reader *reader)
+{
+  return reader->map != NULL;
+}
+
+// ---- of a reader that goes on; without effect for others ----
+
+// What to do about the mistake that is reported next.
+void text_set_fix(text_reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// That the bracket of the message that `opened` names is to be closed; `where` follows.
+void text_set_fix_close(text_reader *reader, const token *opened, const char *where);
+
+// Adds the mistake to what is found, unless there is one at the same token already. False: the
+// error is not about the text, and reading ends.
+bool text_note(text_reader *reader, const error *e);
+
+// ---- of a reader with a map; without effect for others ----
+
+// Adds a field to the path, or an index; returns the size to which text_path_cut cuts it again.
+size_t text_path_add(text_reader *reader, const char *name);
+size_t text_path_add_index(text_reader *reader, size_t index);
+void text_path_cut(text_reader *reader, size_t size);
+
+// Says that the path's value stands at `first`, a number with its sign. Returns which place it is
+// in the map.
+size_t text_place(text_reader *reader, const token *first);
+
+// Gives the places from `first_place` on, those of the last entry of the map `field`, the entry's
+// key in place of its index.
+void text_name_entry(text_reader *reader, size_t first_place, const ProtobufCMessage *parent,
+                     field_ref field);
+
+// ---- stepping over ----
+
+// Whether a field seems to begin here: a name, and what follows one.
+bool text_at_field(const text_reader *reader);
+
+// Steps over one value, brackets and all; over nothing at a closing bracket.
+error *text_skip_value(text_reader *reader);
+
+// After a mistake in a field that began at `start`: moves to where the next field may begin.
+error *text_skip_field(text_reader *reader, const token *start);
+
+// Whether a ']' follows though a message of the list is not closed.
+bool text_ends_list(const text_reader *reader);
+
+// Whether an unknown name belongs to a message around this one, which was not closed. That one is
+// `closing` then.
+bool text_closes_outer(text_reader *reader, const token *name);
+
+#endif

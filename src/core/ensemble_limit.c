@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// One lock for each step's limit; steps that were put aside are a list in it. Any thread.
+#include "core/ensemble_limit.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/ensemble_late.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define PATIENCE_NS UINT64_C(300000000000)
+
+static ensemble_limit *limit_of(const ensemble_step *s)
+{
+  ensemble *e = s->wave->run->ensemble;
+  return e->limits == NULL ? NULL : &e->limits[s->index];
+}
+
+static bool has_failed(const ensemble_step *s)
+{
+  return flow_has_failed(&s->wave->run->flow);
+}
+
+static void take(ensemble_limit *l, ensemble_step *s)
+{
+  assert(lock_is_held(&l->lock));
+  l->under_way++;
+  s->is_limited = true;
+}
+
+static void report_long_wait(const ensemble_limit *l, const ensemble_step *s)
+{
+  log_error("ensemble '%s': step %" PRIu32 " waited 300 seconds (%" PRIu32
+            " requests under way, max_inflight_requests %" PRIu32 "): it begins all the same",
+            s->wave->run->model->name, s->index, l->under_way, l->max);
+}
+
+// ---- steps that were put aside ----
+
+// Lets the first one go on; without a place where it was let through.
+static void resume(ensemble_step *s)
+{
+  ensemble_late_add(&s->wave->run->ensemble->late, s);
+}
+
+static void put_aside(ensemble_limit *l, ensemble_step *s)
+{
+  assert(lock_is_held(&l->lock));
+  s->waits_since_ns = clock_monotonic_ns();
+  list_append(&l->waiting, &s->waiting);
+  if (list_first(&l->waiting) == &s->waiting)
+    timekeeper_arm(l->timekeeper, &l->timer, s->waits_since_ns + PATIENCE_NS);
+}
+
+static uint64_t end_long_waits(void *context, uint64_t now_ns)
+{
+  ensemble_limit *l = context;
+  list_node *first;
+  LOCK_SCOPE(&l->lock);
+  while ((first = list_first(&l->waiting)) != NULL) {
+    ensemble_step *s = container_of(first, ensemble_step, waiting);
+    if (s->waits_since_ns + PATIENCE_NS > now_ns)
+      return s->waits_since_ns + PATIENCE_NS;
+    report_long_wait(l, s);
+    list_remove(first);
+    take(l, s);
+    resume(s);
+  }
+  return CLOCK_NEVER;
+}
+
+void ensemble_limit_let_through(ensemble_run *run)
+{
+  ensemble *e = run->ensemble;
+  for (uint32_t i = 0; e->limits != NULL && i < e->graph->step_count; i++) {
+    ensemble_limit *l = &e->limits[i];
+    LOCK_SCOPE(&l->lock);
+    list_node *node = list_first(&l->waiting), *next;
+    for (; node != NULL; node = next) {
+      ensemble_step *s = container_of(node, ensemble_step, waiting);
+      next = list_next(&l->waiting, node);
+      if (s->wave->run != run)
+        continue;
+      list_remove(node);
+      resume(s);
+    }
+    pthread_cond_broadcast(&l->left);
+  }
+}
+
+// ---- in and out ----
+
+static void wait(ensemble_limit *l, ensemble_step *s)
+{
+  uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
+  assert(lock_is_held(&l->lock));
+  while (l->under_way >= l->max && !has_failed(s))
+    if (!thread_wait(&l->left, &l->lock, until_ns)) {
+      report_long_wait(l, s);
+      break;
+    }
+  take(l, s);
+}
+
+bool ensemble_limit_enter(ensemble_step *s, bool blocks)
+{
+  ensemble_limit *l = limit_of(s);
+  if (l == NULL)
+    return true;
+  LOCK_SCOPE(&l->lock);
+  if (blocks) {
+    wait(l, s);
+    return true;
+  }
+  if (l->under_way >= l->max && !has_failed(s)) {
+    put_aside(l, s);
+    return false;
+  }
+  take(l, s);
+  return true;
+}
+
+void ensemble_limit_leave(ensemble_step *s)
+{
+  ensemble_limit *l = limit_of(s);
+  if (l == NULL || !s->is_limited)
+    return;
+  s->is_limited = false;
+  LOCK_SCOPE(&l->lock);
+  assert(l->under_way > 0);
+  l->under_way--;
+  if (l->under_way >= l->max)
+    return;
+  list_node *first = list_take_first(&l->waiting);
+  if (first != NULL) {
+    ensemble_step *next = container_of(first, ensemble_step, waiting);
+    take(l, next);
+    resume(next);
+  } else {
+    pthread_cond_signal(&l->left);
+  }
+}
+
+// ---- making ----
+
+error *ensemble_limits_init(ensemble *e, uint32_t max)
+{
+  uint32_t count = e->graph->step_count;
+  if (max == 0)
+    return NULL;
+  e->limits = calloc(count, sizeof(*e->limits));
+  if (e->limits == NULL)
+    return error_no_memory();
+  for (uint32_t i = 0; i < count; i++) {
+    ensemble_limit *l = &e->limits[i];
+    l->max = max;
+    l->timekeeper = e->late.timekeeper;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->left, NULL);
+    list_init(&l->waiting);
+    timer_init(&l->timer, end_long_waits, l);
+  }
+  return NULL;
+}
+
+void ensemble_limits_fini(ensemble *e)
+{
+  for (uint32_t i = 0; e->limits != NULL && i < e->graph->step_count; i++) {
+    ensemble_limit *l = &e->limits[i];
+    timekeeper_cancel(l->timekeeper, &l->timer);
+    assert(list_is_empty(&l->waiting) && l->under_way == 0);
+    pthread_cond_destroy(&l->left);
+    pthread_mutex_destroy(&l->lock);
+  }
+  free(e->limits);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What /metrics shows of GPUs: NVML's samples, and nereid's own pools, copies and faults. Nothing
+// at all where CUDA shows no device, but the two families of pinned memory, which Triton has
+// everywhere.
+#ifndef NEREID_CORE_GPU_METRICS_H
+#define NEREID_CORE_GPU_METRICS_H
+
+#include "base/error.h"
+#include "core/gpus.h"
+
+#include <stdint.h>
+
+typedef struct gpu_metrics gpu_metrics;
+
+// Registers the collector. `of_devices`: more than the pinned memory is shown, sampled by a thread
+// each `interval_ms`. `g` is borrowed until gpu_metrics_free; NULL: there are no GPUs.
+error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, gpu_metrics **metrics);
+void gpu_metrics_free(gpu_metrics *metrics); // NULL is allowed
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks each half second whether the GPUs that models run on still work, from the first such
+// instance on, and tells what does not. Of a server, and of a model's own process.
+// docs/internals/gpu.md
+#ifndef NEREID_CORE_GPU_WATCH_H
+#define NEREID_CORE_GPU_WATCH_H
+
+#include "base/error.h"
+#include "gpu/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct gpu_watch gpu_watch;
+
+typedef struct gpu_watch_calls {
+  void *context;
+  // How many instances of this process are on the device now; NULL: gpu_watch_begin_apart tells.
+  size_t (*users)(void *context, int device);
+  // Once for each device that is found to be at fault; `text` says how.
+  void (*failed)(void *context, const gpu_device *device, const char *text);
+  // With each look from then on: models may have come. NULL: nothing to do.
+  void (*refuse)(void *context);
+} gpu_watch_calls; // on the watch's thread
+
+error *gpu_watch_new(const gpu_devices *devices, gpu_watch_calls calls, gpu_watch **watch);
+// Nothing is called from then on, and nothing begins. NULL is allowed, as in free.
+void gpu_watch_stop(gpu_watch *watch);
+void gpu_watch_free(gpu_watch *watch);
+
+// A model comes to a device: starts the thread where there is none yet. Any thread.
+error *gpu_watch_begin(gpu_watch *watch);
+// The same where `users` does not count it, as it runs in another process: the device is looked
+// after until gpu_watch_end_apart, which is due whatever this returns.
+error *gpu_watch_begin_apart(gpu_watch *watch, int device);
+void gpu_watch_end_apart(gpu_watch *watch, int device);
+
+// Whether the device is at fault, which `text` then says (`size` bytes with the end). Any thread.
+bool gpu_fault(int device, char *text, size_t size);
+
+#define GPU_FAULT_BYTES 256
+
+// UNAVAILABLE, for a request to that model, where the device is at fault; NULL: it is not.
+error *gpu_refusal(const char *model, int device);
+
+#endif

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+// See model_instances.h. Sets are made and replaced on load threads; health and statistics are
+// asked by front ends. No lock is held while a backend is called.
+#include "core/model_instances.h"
+
+#include "base/checked.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/gpu_watch.h"
+#include "core/gpus.h"
+#include "core/model_gpus.h"
+#include "core/model_queue.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+// ---- reading ----
+
+static instance_set *enter(model *m)
+{
+  LOCK_SCOPE(&m->instance_lock);
+  m->instances->readers++;
+  return m->instances;
+}
+
+static void leave(model *m, instance_set *set)
+{
+  LOCK_SCOPE(&m->instance_lock);
+  assert(set->readers > 0);
+  if (--set->readers == 0 && set != m->instances)
+    pthread_cond_broadcast(&m->instances_left);
+}
+
+void model_visit_instances(model *m, void (*visit)(void *context, instance *i), void *context)
+{
+  instance_set *set = enter(m);
+  for (size_t i = 0; i < set->count; i++)
+    visit(context, set->items[i]);
+  leave(m, set);
+}
+
+void model_ask_health(model *m)
+{
+  const backend_functions *functions = &m->shared.backend->functions;
+  if (functions->model_instance_ask_ready == NULL)
+    return;
+  instance_set *set = enter(m);
+  for (size_t i = 0; i < set->count; i++) {
+    char fault[GPU_FAULT_BYTES];
+    if (!instance_has_gpu_fault(set->items[i], fault, sizeof(fault)))
+      functions->model_instance_ask_ready(set->items[i]);
+  }
+  leave(m, set);
+}
+
+// All are heard: the answer of one that was asked must not wait for the next question.
+bool model_is_healthy(model *m)
+{
+  bool healthy = true;
+  instance_set *set = enter(m);
+  for (size_t i = 0; i < set->count; i++) {
+    AUTO_ERROR error *e = instance_gpu_refusal(set->items[i]);
+    if (e == NULL) // else the backend may hang
+      e = instance_ready(set->items[i]);
+    if (e != NULL)
+      log_verbose(1, "instance '%s' is not ready: %s", set->items[i]->name, error_message(e));
+    healthy = healthy && e == NULL;
+  }
+  leave(m, set);
+  return healthy;
+}
+
+bool model_has_fault(model *m, char *text, size_t size)
+{
+  const backend_functions *functions = &m->shared.backend->functions;
+  if (functions->model_instance_fault == NULL && m->environment.gpu_watch == NULL)
+    return false;
+  bool found = false;
+  instance_set *set = enter(m);
+  for (size_t i = 0; i < set->count && !found; i++)
+    found = instance_has_gpu_fault(set->items[i], text, size);
+  for (size_t i = 0; functions->model_instance_fault != NULL && i < set->count && !found; i++)
+    found = functions->model_instance_fault(set->items[i], text, size);
+  leave(m, set);
+  return found;
+}
+
+// Under the lock throughout: what an instance that leaves has counted moves to the shared counters.
+void model_statistics_off_gpus(model *m, statistics *sum)
+{
+  LOCK_SCOPE(&m->instance_lock);
+  statistics_add(sum, &m->target.shared_statistics);
+  if (!model_is_started(m))
+    return;
+  for (size_t i = 0; i < m->instances->count; i++)
+    statistics_add(sum, &m->instances->items[i]->counters);
+}
+
+void model_statistics(model *m, statistics *sum)
+{
+  model_statistics_off_gpus(m, sum);
+  for (size_t i = 0; i < model_gpus_count(m); i++)
+    statistics_add(sum, &model_gpus_at(m, i)->counters);
+}
+
+error *model_print_config(model *m, buffer *out)
+{
+  LOCK_SCOPE(&m->instance_lock);
+  return config_print_json(m->config, out);
+}
+
+// ---- making ----
+
+static instance_set *new_set(const Inference__ModelConfig *config)
+{
+  size_t size;
+  bool fits =
+      checked_array_size(sizeof(instance_set), config_instances(config), sizeof(instance *), &size);
+  return fits ? calloc(1, size) : NULL;
+}
+
+// An instance for a GPU that has failed would not work.
+static error *check_gpu(const model *m, const Inference__ModelInstanceGroup *group, size_t gpu)
+{
+  char fault[GPU_FAULT_BYTES];
+  if (m->environment.gpu_watch == NULL || gpu >= group->n_gpus)
+    return NULL;
+  if (gpu_fault(group->gpus[gpu], fault, sizeof(fault)))
+    return error_new(ERROR_UNAVAILABLE, "instance group %s of model %s cannot be made: %s",
+                     group->name, m->name, fault);
+  return NULL;
+}
+
+static error *follow_gpu(model *m, instance *i)
+{
+  RETURN_IF_ERROR(gpu_watch_begin(m->environment.gpu_watch));
+  return model_gpus_add(m, i->device_id, &i->on_gpu);
+}
+
+static error *add_instance(model *m, instance_set *set, const Inference__ModelInstanceGroup *group,
+                           size_t index)
+{
+  size_t gpu = group->n_gpus > 0 ? index % group->n_gpus : 0;
+  RETURN_IF_ERROR(check_gpu(m, group, gpu));
+  RETURN_IF_ERROR(instance_new(&m->shared, group, index, gpu, &set->items[set->count]));
+  instance *added = set->items[set->count++];
+  model_queue_attach(m, added);
+  if (added->uses_gpu)
+    return follow_gpu(m, added);
+  if (added->kind != TRITONSERVER_INSTANCEGROUPKIND_GPU || m->environment.gpu_watch == NULL)
+    return NULL;
+  added->looked_after_by = m->environment.gpu_watch;
+  return gpu_watch_begin_apart(added->looked_after_by, added->device_id);
+}
+
+// Whether those of one GPU are to share a thread, which a model of sequences overrides as in
+// Triton.
+static bool blocks_devices(const model *m)
+{
+  return m->shared.backend->policy == TRITONBACKEND_EXECUTION_DEVICE_BLOCKING &&
+         m->shared.sequences == NULL;
+}
+
+static bool are_mates(const instance *a, const instance *b)
+{
+  return a->kind == TRITONSERVER_INSTANCEGROUPKIND_GPU && b->kind == a->kind &&
+         a->device_id == b->device_id && !a->group->passive && !b->group->passive;
+}
+
+static void share_threads(const instance_set *set)
+{
+  for (size_t i = 1; i < set->count; i++)
+    for (size_t k = i; k-- > 0;)
+      if (are_mates(set->items[i], set->items[k])) {
+        instance_follow(set->items[i], set->items[k]);
+        break;
+      }
+}
+
+// Whether inputs of the host go to a GPU, at full speed from pinned memory. The configuration may
+// say that this is not wanted.
+static bool want_pinned(const model *m)
+{
+  const Inference__ModelOptimizationPolicy *policy = m->config->optimization;
+  bool any = false;
+  for (size_t i = 0; i < m->instances->count; i++)
+    any = any || m->instances->items[i]->uses_gpu;
+  return any && !m->shared.backend->reads_on_host && policy->input_pinned_memory->enable;
+}
+
+// Passive ones are none of those that come to a request, and of those that share a thread one at a
+// time.
+static void publish_counts(model *m)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < m->instances->count; i++)
+    count += !m->instances->items[i]->group->passive &&
+             m->instances->items[i]->leader == m->instances->items[i];
+  atomic_store_explicit(&m->shared.instance_count, count, memory_order_relaxed);
+  atomic_store_explicit(&m->shared.group_count, m->config->n_instance_group, memory_order_relaxed);
+  atomic_store_explicit(&m->shared.wants_pinned, want_pinned(m), memory_order_relaxed);
+  if (m->shared.objective_ns != 0 && count > 0)
+    scheduler_set_workers(m->shared.scheduler, count);
+}
+
+error *model_instances_make(model *m)
+{
+  m->instances = new_set(m->config);
+  if (m->instances == NULL)
+    return error_no_memory();
+  for (size_t g = 0; g < m->config->n_instance_group; g++) {
+    const Inference__ModelInstanceGroup *group = m->config->instance_group[g];
+    size_t count = config_group_instances(group);
+    for (size_t i = 0; i < count; i++)
+      RETURN_IF_ERROR(add_instance(m, m->instances, group, i));
+  }
+  if (blocks_devices(m))
+    share_threads(m->instances);
+  else if (m->shared.backend->policy == TRITONBACKEND_EXECUTION_DEVICE_BLOCKING)
+    log_info("Overriding execution policy to \"TRITONBACKEND_EXECUTION_BLOCKING\" for sequence "
+             "model \"%s\"",
+             m->name);
+  publish_counts(m);
+  return NULL;
+}
+
+error *model_start(model *m)
+{
+  LOCK_SCOPE(&m->start_lock);
+  // Replaced under the same lock. Backwards: whose thread executes for others starts behind them.
+  for (size_t i = m->instances->count; i-- > 0;)
+    RETURN_IF_ERROR(instance_start(m->instances->items[i]));
+  atomic_store_explicit(&m->started, true, memory_order_release);
+  return NULL;
+}
+
+static void join_all(const instance_set *set)
+{
+  for (size_t i = 0; i < set->count; i++)
+    instance_join(set->items[i]);
+}
+
+static void free_all(const instance_set *set)
+{
+  for (size_t i = 0; i < set->count; i++)
+    instance_free(set->items[i]);
+}
+
+void model_instances_free(model *m)
+{
+  if (m->instances == NULL)
+    return;
+  assert(m->instances->readers == 0);
+  join_all(m->instances);
+  free_all(m->instances);
+  free(m->instances);
+}
+
+// ---- replacing ----
+
+typedef struct replacement {
+  model *m;
+  Inference__ModelConfig *config; // its groups are to be the model's; later those that were
+  size_t *former; // for each of its groups: 1 + the number of the equal one of now; 0: none
+  instance_set *next;
+  instance_set *added, *removed;
+  Inference__ModelInstanceGroup **groups, **left; // room for those that are to be and that were
+} replacement;
+
+static void fini_replacement(replacement *r)
+{
+  config_free(r->config);
+  free(r->former);
+  free(r->next);
+  free(r->added);
+  free(r->removed);
+  free(r->groups);
+  free(r->left);
+}
+
+// The group with the number `wanted` of the new ones: its counterpart of now, unless another has
+// it; 0: none.
+static error *find_former(const replacement *r, size_t wanted, size_t *former)
+{
+  const Inference__ModelConfig *now = r->m->config;
+  for (size_t g = 0; g < now->n_instance_group; g++) {
+    bool taken = false;
+    for (size_t i = 0; i < wanted; i++)
+      taken = taken || r->former[i] == g + 1;
+    bool alike = false;
+    if (!taken)
+      RETURN_IF_ERROR(
+          config_groups_alike(now->instance_group[g], r->config->instance_group[wanted], &alike));
+    if (alike) {
+      *former = g + 1;
+      break;
+    }
+  }
+  return NULL;
+}
+
+static error *prepare(replacement *r, const Inference__ModelConfig *config)
+{
+  config_gpus gpus = gpus_supported(r->m->environment.gpus);
+  const backend_attribute *prefers = &r->m->shared.backend->attribute;
+  gpus.avoided = prefers->avoids_gpus;
+  RETURN_IF_ERROR(config_copy(config, &r->config));
+  RETURN_IF_ERROR(
+      config_normalize_instance_groups(r->config, prefers->groups, prefers->group_count, gpus));
+  RETURN_IF_ERROR(config_validate_instance_groups(r->config, gpus, NULL));
+  r->former = calloc(r->config->n_instance_group + 1, sizeof(*r->former));
+  r->next = new_set(r->config);
+  r->added = new_set(r->config);
+  r->removed = new_set(r->m->config);
+  size_t group_count = r->config->n_instance_group + r->m->config->n_instance_group;
+  r->groups = calloc(group_count + 1, sizeof(Inference__ModelInstanceGroup *));
+  r->left = calloc(group_count + 1, sizeof(Inference__ModelInstanceGroup *));
+  if (r->former == NULL || r->next == NULL || r->added == NULL || r->removed == NULL ||
+      r->groups == NULL || r->left == NULL)
+    return error_no_memory();
+  for (size_t g = 0; g < r->config->n_instance_group; g++)
+    RETURN_IF_ERROR(find_former(r, g, &r->former[g]));
+  return NULL;
+}
+
+// The group that the instances are made of, which outlives them: an equal one of now stays.
+static Inference__ModelInstanceGroup *group_of(const replacement *r, size_t g)
+{
+  return r->former[g] != 0 ? r->m->config->instance_group[r->former[g] - 1]
+                           : r->config->instance_group[g];
+}
+
+static instance *find_instance(const instance_set *set, const Inference__ModelInstanceGroup *group,
+                               size_t index)
+{
+  for (size_t i = 0; i < set->count; i++)
+    if (set->items[i]->group == group && set->items[i]->index == index)
+      return set->items[i];
+  return NULL;
+}
+
+static error *add_missing(replacement *r)
+{
+  for (size_t g = 0; g < r->config->n_instance_group; g++) {
+    const Inference__ModelInstanceGroup *group = group_of(r, g);
+    size_t count = config_group_instances(r->config->instance_group[g]);
+    for (size_t i = 0; i < count; i++) {
+      instance *present = find_instance(r->m->instances, group, i);
+      if (present == NULL) {
+        RETURN_IF_ERROR(add_instance(r->m, r->added, group, i));
+        present = r->added->items[r->added->count - 1];
+      }
+      r->next->items[r->next->count++] = present;
+    }
+  }
+  return NULL;
+}
+
+static void find_removed(replacement *r)
+{
+  const instance_set *now = r->m->instances;
+  for (size_t i = 0; i < now->count; i++) {
+    bool stays = false;
+    for (size_t k = 0; k < r->next->count && !stays; k++)
+      stays = r->next->items[k] == now->items[i];
+    if (!stays)
+      r->removed->items[r->removed->count++] = now->items[i];
+  }
+}
+
+static void dismiss_all(const instance_set *set)
+{
+  for (size_t i = 0; i < set->count; i++)
+    instance_dismiss(set->items[i]);
+  join_all(set);
+}
+
+static error *start_added(replacement *r)
+{
+  for (size_t i = 0; model_is_started(r->m) && i < r->added->count; i++)
+    RETURN_IF_ERROR(instance_start(r->added->items[i]));
+  return NULL;
+}
+
+// Exchanges the groups of the two configurations, but for those that stay, of which only name and
+// count are exchanged.
+static void exchange_groups(replacement *r)
+{
+  Inference__ModelConfig *now = r->m->config, *next = r->config;
+  size_t count = next->n_instance_group, left_count = 0;
+  for (size_t g = 0; g < count; g++) {
+    Inference__ModelInstanceGroup *wanted = next->instance_group[g], *stays = group_of(r, g);
+    r->groups[g] = stays;
+    if (stays == wanted)
+      continue;
+    char *name = stays->name;
+    stays->name = wanted->name;
+    stays->count = wanted->count;
+    wanted->name = name;
+    r->left[left_count++] = wanted;
+    now->instance_group[r->former[g] - 1] = NULL;
+  }
+  for (size_t g = 0; g < now->n_instance_group; g++)
+    if (now->instance_group[g] != NULL)
+      r->left[left_count++] = now->instance_group[g];
+  free(now->instance_group);
+  free(next->instance_group);
+  now->instance_group = r->groups;
+  now->n_instance_group = count;
+  next->instance_group = r->left;
+  next->n_instance_group = left_count;
+  r->groups = r->left = NULL;
+}
+
+// What was the set is then r->next, and nobody reads it.
+static void exchange(replacement *r)
+{
+  model *m = r->m;
+  LOCK_SCOPE(&m->instance_lock);
+  exchange_groups(r);
+  for (size_t i = 0; i < r->removed->count; i++)
+    statistics_fold(&m->target.shared_statistics, &r->removed->items[i]->counters);
+  instance_set *before = m->instances;
+  m->instances = r->next;
+  r->next = before;
+  publish_counts(m);
+  while (before->readers > 0)
+    pthread_cond_wait(&m->instances_left, &m->instance_lock);
+}
+
+// New ones run before old ones leave; all of it with the threads' lock, so that the first request
+// starts one set or the other.
+static error *replace(replacement *r)
+{
+  LOCK_SCOPE(&r->m->start_lock);
+  RETURN_IF_ERROR(start_added(r));
+  dismiss_all(r->removed);
+  exchange(r);
+  return NULL;
+}
+
+error *model_update_instances(model *m, const Inference__ModelConfig *config,
+                              model_instances_come *come)
+{
+  replacement r = {.m = m};
+  error *e = prepare(&r, config);
+  if (e == NULL)
+    e = add_missing(&r);
+  if (e == NULL)
+    e = come(m, r.added->items, r.added->count);
+  if (e == NULL) {
+    find_removed(&r);
+    e = replace(&r);
+  }
+  if (e != NULL && r.added != NULL) {
+    dismiss_all(r.added);
+    free_all(r.added);
+  } else if (e == NULL) {
+    if (r.added->count + r.removed->count > 0)
+      log_info("model '%s' version %" PRId64 ": %zu instances came, %zu went", m->name,
+               m->target.version, r.added->count, r.removed->count);
+    free_all(r.removed);
+  }
+  fini_replacement(&r);
+  return e;
+}
+
+bool model_can_update_instances(const model *m)
+{
+  return !config_is_decoupled(m->config) && m->isolated.library == NULL &&
+         m->shared.sequences == NULL &&
+         !(blocks_devices(m) && gpus_supported(m->environment.gpus).count > 0);
+}

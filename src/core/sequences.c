@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+// See sequences.h. What the table decides is done after the lock: requests go to their instances'
+// schedulers or are refused. Only one request of a sequence is under way, so that none overtakes
+// another meanwhile.
+#include "core/sequences.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/cancelled.h"
+#include "core/refuse.h"
+#include "core/sequence_controls.h"
+#include "schedule/sequence_policy.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_ROWS 65536 // slots of an instance: what it can execute at once (core/instance.c)
+
+struct sequences {
+  // Constant once all instances are made:
+  timekeeper *timekeeper;
+  const state_rules *states; // NULL: there are none
+  sequence_controls controls;
+  bool has_rows;        // direct: each sequence has a row of the batch
+  bool is_iterative;    // a request is a sequence, and may be released with RESCHEDULE
+  ordering **orderings; // preserve_ordering: one for each instance
+  scheduler **schedulers;
+  size_t instance_count;
+  size_t attached;
+
+  pthread_mutex_t lock; // guards all below
+  sequence_table *table;
+  sequence_outcome later; // of cancellations: for the timer, as nobody is called back from within
+  uint64_t timer_at_ns;   // when the timer fires at the latest
+  uint64_t last_made_id;  // of an iterative sequence
+  timer timer;            // guarded by the timekeeper
+};
+
+// ---- making ----
+
+static uint64_t to_ns(uint64_t us)
+{
+  uint64_t ns;
+  return __builtin_mul_overflow(us, (uint64_t)1000, &ns) ? CLOCK_NEVER : ns;
+}
+
+// Fills `sizes`, which has room for `rows`, with those from which on the slots are in use enough.
+static size_t utilized_sizes(float least, uint32_t rows, uint32_t *sizes)
+{
+  size_t count = 0;
+  for (uint32_t n = 1; n <= rows; n++)
+    if ((float)n / (float)rows >= least)
+      sizes[count++] = n;
+  return count;
+}
+
+// Without a delay or a utilization whatever waits goes at once.
+static error *direct_config(const Inference__ModelSequenceBatching *batching, uint32_t rows,
+                            scheduler_config *config, uint32_t **sizes)
+{
+  const Inference__ModelSequenceBatching__StrategyDirect *direct =
+      batching->strategy_choice_case == INFERENCE__MODEL_SEQUENCE_BATCHING__STRATEGY_CHOICE_DIRECT
+          ? batching->direct
+          : NULL;
+  if (direct == NULL || direct->minimum_slot_utilization == 0)
+    return NULL;
+  if ((*sizes = calloc(rows, sizeof(**sizes))) == NULL)
+    return error_no_memory();
+  config->preferred_batch_size_count =
+      utilized_sizes(direct->minimum_slot_utilization, rows, *sizes);
+  config->max_queue_delay_us = direct->max_queue_delay_microseconds;
+  return NULL;
+}
+
+static error *oldest_config(const Inference__ModelSequenceBatching__StrategyOldest *oldest,
+                            scheduler_config *config, uint32_t **sizes)
+{
+  size_t count = oldest->n_preferred_batch_size;
+  if ((*sizes = calloc(count + 1, sizeof(**sizes))) == NULL)
+    return error_no_memory();
+  for (size_t i = 0; i < count; i++)
+    (*sizes)[i] = (uint32_t)oldest->preferred_batch_size[i];
+  config->preferred_batch_size_count = count;
+  config->max_queue_delay_us = oldest->max_queue_delay_microseconds;
+  return NULL;
+}
+
+static error *make_scheduler(sequences *s, scheduler_config *config, bool ordered, size_t index)
+{
+  if (ordered)
+    RETURN_IF_ERROR(ordering_new(response_send_ordered, NULL, &s->orderings[index]));
+  config->ordering = s->orderings[index];
+  return scheduler_new(config, clock_system(), s->timekeeper, refuse_item, NULL,
+                       &s->schedulers[index]);
+}
+
+static error *make_schedulers(sequences *s, const Inference__ModelConfig *model, uint32_t rows)
+{
+  const Inference__ModelSequenceBatching *batching = model->sequence_batching;
+  const Inference__ModelSequenceBatching__StrategyOldest *oldest =
+      s->has_rows ? NULL : batching->oldest;
+  uint32_t *sizes AUTO_FREE = NULL;
+  scheduler_config config = {.dynamic_batching = model->max_batch_size > 0,
+                             .max_batch_size = (uint32_t)model->max_batch_size,
+                             .arrivals_are_given = s->has_rows};
+  RETURN_IF_ERROR(oldest != NULL ? oldest_config(oldest, &config, &sizes)
+                                 : direct_config(batching, rows, &config, &sizes));
+  config.preferred_batch_sizes = sizes;
+  s->orderings = calloc(s->instance_count, sizeof(ordering *));
+  s->schedulers = calloc(s->instance_count, sizeof(scheduler *));
+  if (s->orderings == NULL || s->schedulers == NULL)
+    return error_no_memory();
+  for (size_t i = 0; i < s->instance_count; i++)
+    RETURN_IF_ERROR(make_scheduler(s, &config, oldest != NULL && oldest->preserve_ordering, i));
+  return NULL;
+}
+
+static size_t active_instances(const Inference__ModelConfig *config)
+{
+  size_t count = 0;
+  for (size_t g = 0; g < config->n_instance_group; g++)
+    if (!config->instance_group[g]->passive)
+      count += config_group_instances(config->instance_group[g]);
+  return count;
+}
+
+static uint32_t slots_of(const sequences *s, const Inference__ModelConfig *config)
+{
+  uint32_t rows = config->max_batch_size > 0 ? (uint32_t)config->max_batch_size : 1;
+  if (!s->has_rows && config->sequence_batching->oldest->max_candidate_sequences > 0)
+    return (uint32_t)config->sequence_batching->oldest->max_candidate_sequences;
+  return s->has_rows && rows > MAX_ROWS ? MAX_ROWS : rows;
+}
+
+static uint64_t on_timer(void *context, uint64_t now_ns);
+
+static error *init(sequences *s, const Inference__ModelConfig *config)
+{
+  const Inference__ModelSequenceBatching *batching = config->sequence_batching;
+  s->has_rows =
+      batching->strategy_choice_case != INFERENCE__MODEL_SEQUENCE_BATCHING__STRATEGY_CHOICE_OLDEST;
+  s->is_iterative = batching->iterative_sequence;
+  s->instance_count = active_instances(config);
+  if (s->instance_count == 0)
+    return error_new(ERROR_INTERNAL,
+                     "Initialization failed for all sequence-batch scheduler threads");
+  uint32_t rows = slots_of(s, config);
+  RETURN_IF_ERROR(sequence_controls_init(&s->controls, config));
+  RETURN_IF_ERROR(make_schedulers(s, config, rows));
+  const sequence_config table = {.instances = s->instance_count,
+                                 .rows = rows,
+                                 .max_idle_ns = to_ns(batching->max_sequence_idle_microseconds),
+                                 .ends_with_cancelled = s->has_rows || s->is_iterative};
+  s->table = sequence_table_new(&table);
+  return s->table == NULL ? error_no_memory() : NULL;
+}
+
+error *sequences_new(const Inference__ModelConfig *config, const state_rules *states,
+                     timekeeper *keeper, sequences **result)
+{
+  sequences *s = calloc(1, sizeof(*s));
+  if (s == NULL)
+    return error_no_memory();
+  *result = s;
+  s->timekeeper = keeper;
+  s->states = states;
+  s->timer_at_ns = CLOCK_NEVER;
+  sequence_outcome_init(&s->later);
+  pthread_mutex_init(&s->lock, NULL);
+  timer_init(&s->timer, on_timer, s);
+  return init(s, config);
+}
+
+void sequences_free(sequences *s)
+{
+  for (size_t i = 0; s->schedulers != NULL && s->orderings != NULL && i < s->instance_count; i++) {
+    scheduler_free(s->schedulers[i]);
+    if (s->orderings[i] != NULL)
+      ordering_free(s->orderings[i]);
+  }
+  if (s->table != NULL)
+    sequence_table_free(s->table);
+  sequence_controls_fini(&s->controls);
+  pthread_mutex_destroy(&s->lock);
+  free(s->schedulers);
+  free(s->orderings);
+  free(s);
+}
+
+void sequences_attach(sequences *s, instance *i)
+{
+  if (i->group->passive)
+    return;
+  assert(s->attached < s->instance_count);
+  i->scheduler = s->schedulers[s->attached];
+  i->ordering = s->orderings[s->attached++];
+  i->row_controls = s->has_rows && i->shared->max_batch_size > 0 ? &s->controls : NULL;
+}
+
+// ---- what an outcome leads to, without the lock ----
+
+// The next moment for the timer, if it is not armed for one before. Locked.
+static uint64_t next_alarm(sequences *s)
+{
+  assert(lock_is_held(&s->lock));
+  uint64_t next_ns = sequence_table_next_ns(s->table);
+  if (next_ns >= s->timer_at_ns)
+    return CLOCK_NEVER;
+  s->timer_at_ns = next_ns;
+  return next_ns;
+}
+
+static void arm(sequences *s, uint64_t alarm_ns)
+{
+  if (alarm_ns != CLOCK_NEVER)
+    timekeeper_arm(s->timekeeper, &s->timer, alarm_ns);
+}
+
+// The states of its sequence: first ones where it starts.
+static error *give_states(const sequences *s, request *r)
+{
+  sequence *of = r->item.sequence;
+  if ((r->flags & TRITONSERVER_REQUEST_FLAG_SEQUENCE_START) != 0) {
+    sequence_states_unref(of->states);
+    of->states = NULL;
+  }
+  if (of->states == NULL)
+    RETURN_IF_ERROR(sequence_states_new(s->states, &of->states));
+  return request_set_states(r, of->states);
+}
+
+static error *start(sequences *s, request *r)
+{
+  const sequence_slot *slot = r->item.sequence->slot;
+  refusal reason;
+  bool has_place = r->factory->ordering != NULL; // it goes again
+  r->item.slot = s->orderings[slot->instance] != NULL && !has_place ? &r->factory->slot : NULL;
+  RETURN_IF_ERROR(sequence_controls_add(&s->controls, r));
+  if (s->states != NULL)
+    RETURN_IF_ERROR(give_states(s, r));
+  return scheduler_enqueue(s->schedulers[slot->instance], &r->item, &reason)
+             ? NULL
+             : refusal_error(r, reason);
+}
+
+static void free_all(list *over)
+{
+  list_node *node;
+  while ((node = list_take_first(over)) != NULL) {
+    sequence *s = container_of(node, sequence, node);
+    sequence_states_unref(s->states);
+    sequence_free(s);
+  }
+}
+
+// The request that is under way is over; what follows is added to `o`.
+static void release(sequences *s, request *r, sequence_outcome *o)
+{
+  pthread_mutex_lock(&s->lock);
+  if (s->is_iterative)
+    sequence_table_finish(s->table, &r->item);
+  sequence_table_release(s->table, &r->item, clock_monotonic_ns(), o);
+  uint64_t alarm_ns = next_alarm(s);
+  pthread_mutex_unlock(&s->lock);
+  arm(s, alarm_ns);
+}
+
+// Hands requests to their instances. One that cannot go is refused, and its sequence goes on.
+static void start_all(sequences *s, sequence_outcome *o)
+{
+  list_node *node;
+  while ((node = list_take_first(&o->start)) != NULL) {
+    request *r = request_of_item(container_of(node, queue_item, node));
+    error *e = start(s, r);
+    if (e == NULL)
+      continue;
+    release(s, r, o);
+    refuse_request(r, e, FAILURE_REJECTED);
+  }
+}
+
+static void refuse_all(list *items, refusal reason)
+{
+  list_node *node;
+  while ((node = list_take_first(items)) != NULL)
+    refuse_item(NULL, container_of(node, queue_item, node), reason);
+}
+
+// The last request that is refused may be the model's last one.
+static void carry_out(sequences *s, sequence_outcome *o, refusal reason)
+{
+  start_all(s, o);
+  free_all(&o->over);
+  refuse_all(&o->refused, reason);
+}
+
+static void move_outcome(sequence_outcome *to, sequence_outcome *from)
+{
+  list_append_all(&to->start, &from->start);
+  list_append_all(&to->refused, &from->refused);
+  list_append_all(&to->over, &from->over);
+}
+
+static uint64_t on_timer(void *context, uint64_t now_ns)
+{
+  sequences *s = context;
+  sequence_outcome expired, cancelled;
+  sequence_outcome_init(&expired);
+  sequence_outcome_init(&cancelled);
+  pthread_mutex_lock(&s->lock);
+  move_outcome(&cancelled, &s->later);
+  sequence_table_tick(s->table, now_ns, &expired);
+  uint64_t next_ns = s->timer_at_ns = sequence_table_next_ns(s->table);
+  pthread_mutex_unlock(&s->lock);
+  carry_out(s, &cancelled, REFUSAL_CANCELLED);
+  carry_out(s, &expired, REFUSAL_SEQUENCE_TIMEOUT);
+  return next_ns;
+}
+
+// ---- what the threads call ----
+
+static void warn_of_restart(const request *r)
+{
+  const log_subject subject = {
+      .request_id = r->id.data, .model = r->target->name, .version = r->target->version};
+  char number[24];
+  snprintf(number, sizeof(number), "%" PRIu64, r->correlation_id);
+  log_warning_about(&subject,
+                    "sequence %s for model '%s' has a conflict. The previous sequence did not end "
+                    "before this sequence start. Previous sequence will be terminated early.",
+                    r->correlation_text != NULL ? r->correlation_text : number, r->target->name);
+}
+
+static refusal refusal_of(sequence_verdict verdict)
+{
+  switch (verdict) {
+  case SEQUENCE_NOT_STARTED:
+    return REFUSAL_NOT_STARTED;
+  case SEQUENCE_STOPPED:
+    return REFUSAL_STOPPED;
+  default:
+    return REFUSAL_NO_MEMORY;
+  }
+}
+
+// It is the client's from here on.
+static void give_back(request *r)
+{
+  request_drop_states(r);
+  request_drop_overrides(r);
+  if (!r->in_own_sequence)
+    return;
+  r->correlation_id = 0;
+  r->flags = 0;
+  r->in_own_sequence = false;
+}
+
+// The request may be executed and gone once the lock is free.
+static sequence_verdict add(sequences *s, request *r, sequence_outcome *o, uint64_t *alarm_ns)
+{
+  LOCK_SCOPE(&s->lock);
+  if (r->in_own_sequence) {
+    r->correlation_id = ++s->last_made_id;
+    r->flags = TRITONSERVER_REQUEST_FLAG_SEQUENCE_START;
+  }
+  const sequence_id id = {.text = r->correlation_text != NULL ? slice_of(r->correlation_text)
+                                                              : (slice){NULL, 0},
+                          .number = r->correlation_id};
+  bool starts = (r->flags & TRITONSERVER_REQUEST_FLAG_SEQUENCE_START) != 0;
+  bool ends = (r->flags & TRITONSERVER_REQUEST_FLAG_SEQUENCE_END) != 0;
+  uint64_t now_ns = clock_monotonic_ns();
+  r->times.queue_start = r->item.enqueued_ns = now_ns;
+  sequence_verdict verdict = sequence_table_add(s->table, &r->item, id, starts, ends, now_ns, o);
+  if (verdict == SEQUENCE_RESTARTED)
+    warn_of_restart(r);
+  *alarm_ns = next_alarm(s);
+  return verdict;
+}
+
+bool sequences_add(sequences *s, request *r, refusal *reason)
+{
+  bool has_id =
+      r->correlation_text != NULL ? r->correlation_text[0] != '\0' : r->correlation_id != 0;
+  uint64_t alarm_ns = CLOCK_NEVER;
+  sequence_outcome o;
+  if (r->batch_size > 1 || (!has_id && !s->is_iterative)) {
+    *reason = r->batch_size > 1 ? REFUSAL_BATCH : REFUSAL_NO_SEQUENCE;
+    return false;
+  }
+  r->in_own_sequence = !has_id;
+  sequence_outcome_init(&o);
+  sequence_verdict verdict = add(s, r, &o, &alarm_ns);
+  if (verdict != SEQUENCE_TAKEN && verdict != SEQUENCE_RESTARTED) {
+    *reason = refusal_of(verdict);
+    give_back(r);
+    return false;
+  }
+  arm(s, alarm_ns);
+  carry_out(s, &o, REFUSAL_STOPPED);
+  return true;
+}
+
+// Behind what waits for its instance, as a request without START and END.
+static void go_again(sequences *s, request *r)
+{
+  uint64_t now_ns = clock_monotonic_ns();
+  request_set_state(r, REQUEST_PENDING);
+  r->flags = 0;
+  r->times.queue_start = r->item.enqueued_ns = now_ns;
+  if (r->factory->trace != NULL)
+    trace_report(r->factory->trace, TRITONSERVER_TRACE_QUEUE_START, now_ns);
+  error *e = start(s, r);
+  if (e != NULL)
+    refuse_request(r, e, FAILURE_REJECTED);
+}
+
+static bool ends(const request *r)
+{
+  return r->item.sequence != NULL && (r->flags & TRITONSERVER_REQUEST_FLAG_SEQUENCE_END) != 0;
+}
+
+// As in Triton, a client that was told of the end finds the slot free.
+void sequences_taken(sequences *s, request *const *batch, uint32_t count)
+{
+  sequence_outcome o;
+  uint32_t first = 0;
+  while (first < count && !ends(batch[first]))
+    first++;
+  if (first == count || s->is_iterative) // there the end comes with the release
+    return;
+  sequence_outcome_init(&o);
+  pthread_mutex_lock(&s->lock);
+  for (uint32_t n = first; n < count; n++)
+    if (ends(batch[n]))
+      sequence_table_take(s->table, &((request *)batch[n])->item, &o);
+  pthread_mutex_unlock(&s->lock);
+  carry_out(s, &o, REFUSAL_STOPPED);
+}
+
+bool sequences_released(void *sequences_pointer, request *r, uint32_t flags)
+{
+  sequences *s = sequences_pointer;
+  sequence_outcome o;
+  if ((flags & TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) != 0) {
+    go_again(s, r);
+    return true;
+  }
+  give_back(r);
+  if (r->item.sequence == NULL)
+    return false;
+  sequence_outcome_init(&o);
+  release(s, r, &o);
+  carry_out(s, &o, REFUSAL_STOPPED);
+  return false;
+}
+
+// Takes out what waits for its turn, with what would have followed it. The scheduler that has it
+// instead, if it is under way: then it is that one's to say.
+static scheduler *cut(sequences *s, request *r, bool *was_cut)
+{
+  LOCK_SCOPE(&s->lock);
+  *was_cut = sequence_item_waits(&r->item);
+  if (r->item.sequence == NULL)
+    return NULL;
+  if (!*was_cut)
+    return s->schedulers[r->item.sequence->slot->instance];
+  sequence_table_cut(s->table, &r->item, clock_monotonic_ns(), &s->later);
+  list_remove(&r->item.node); // the caller's
+  s->timer_at_ns = 0;
+  return NULL;
+}
+
+static void withdraw(sequences *s, request *r)
+{
+  LOCK_SCOPE(&s->lock);
+  sequence_table_withdraw(s->table, &r->item, clock_monotonic_ns(), &s->later);
+  s->timer_at_ns = 0;
+}
+
+bool sequences_cancel(sequences *s, request *r)
+{
+  bool taken;
+  scheduler *queue = cut(s, r, &taken);
+  if (queue != NULL && scheduler_cancel(queue, &r->item)) {
+    withdraw(s, r);
+    taken = true;
+  }
+  if (taken)
+    arm(s, 0);
+  return taken;
+}
+
+// ---- its end ----
+
+void sequences_stop(sequences *s)
+{
+  LOCK_SCOPE(&s->lock);
+  sequence_table_stop(s->table);
+}
+
+void sequences_dismiss(sequences *s)
+{
+  sequence_outcome o;
+  sequence_outcome_init(&o);
+  pthread_mutex_lock(&s->lock);
+  sequence_table_dismiss(s->table, &o);
+  pthread_mutex_unlock(&s->lock);
+  carry_out(s, &o, REFUSAL_STOPPED);
+}
+
+void sequences_abandon(sequences *s)
+{
+  sequence_outcome o;
+  sequence_outcome_init(&o);
+  pthread_mutex_lock(&s->lock);
+  sequence_table_stop(s->table);
+  sequence_table_abandon(s->table, &o);
+  pthread_mutex_unlock(&s->lock);
+  carry_out(s, &o, REFUSAL_STOPPED);
+  for (size_t i = 0; i < s->instance_count; i++) {
+    scheduler_stop(s->schedulers[i]); // an iterative request that goes again is refused from now on
+    scheduler_abandon(s->schedulers[i]);
+  }
+}
+
+void sequences_close(sequences *s)
+{
+  if (s->table == NULL)
+    return; // it was never complete
+  timekeeper_cancel(s->timekeeper, &s->timer);
+  assert(list_is_empty(&s->later.start) && list_is_empty(&s->later.refused));
+  sequence_table_abandon(s->table, &s->later);
+  free_all(&s->later.over);
+  for (size_t i = 0; i < s->instance_count; i++)
+    scheduler_stop(s->schedulers[i]);
+}
+
+// ---- what is asked ----
+
+size_t sequences_pending(sequences *s)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < s->instance_count; i++)
+    count += scheduler_pending(s->schedulers[i]);
+  LOCK_SCOPE(&s->lock);
+  return count + sequence_table_waiting(s->table);
+}
+
+size_t sequences_live(sequences *s)
+{
+  LOCK_SCOPE(&s->lock);
+  return sequence_table_live(s->table);
+}
+
+uint64_t sequences_closed_batches(const sequences *s, batch_close_reason reason)
+{
+  uint64_t count = 0;
+  for (size_t i = 0; i < s->instance_count; i++)
+    count += scheduler_closed_batches(s->schedulers[i], reason);
+  return count;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which models a server loads at its start, and their loads. On the start-up thread; the loads
+// begin on threads of the pool.
+#include "core/startup_models.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/dependents.h"
+#include "core/server_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Whether this model is to be loaded at the start.
+static bool is_startup_model(const server *s, const char *name)
+{
+  return s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT ||
+         string_list_contains(&s->options.startup_models, "*") ||
+         string_list_contains(&s->options.startup_models, name);
+}
+
+static void tell_absent(server *s, const char *name)
+{
+  repository_listing found;
+  AUTO_ERROR error *why = repository_find(&s->repositories, name, &found);
+  repository_listing_fini(&found);
+  if (why != NULL)
+    log_error("failed to poll model '%s': %s.", name, error_message(why));
+}
+
+// Logs start-up models that are in no repository. False when there is one.
+static bool all_are_found(server *s, const repository_listing *listing)
+{
+  bool all = true;
+  if (s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT)
+    return true;
+  for (size_t i = 0; i < s->options.startup_models.count; i++) {
+    const char *name = s->options.startup_models.items[i];
+    bool found = strcmp(name, "*") == 0;
+    for (size_t k = 0; !found && k < listing->count; k++)
+      found = strcmp(listing->items[k].bare, name) == 0;
+    if (!found)
+      tell_absent(s, name);
+    all = all && found;
+  }
+  return all;
+}
+
+// One model's load at the start; a thread of the pool begins it.
+typedef struct startup_load {
+  load_task task;
+  server *server;
+  const repository_model *found;
+  load_operation *operation; // NULL: there is nothing to wait for
+  load_steps steps;          // of an ensemble, which has not begun
+  bool failed;
+  bool no_model; // and not failed
+  size_t *left;  // loads that have not begun; guarded by server->lock
+} startup_load;
+
+// Whether the directory was never meant to be one: .git, lost+found, scripts. Who asks for it by
+// name gets the reason why it does not load.
+static bool is_no_model(const startup_load *l)
+{
+  server *s = l->server;
+  if (string_list_contains(&s->options.startup_models, l->found->bare))
+    return false;
+  bool is_model;
+  AUTO_ERROR error *e = repository_is_model(&s->repositories, l->found, &is_model);
+  if (e != NULL || is_model)
+    return false;
+  log_info(
+      "directory '%s' of '%s' is no model: it has no config.pbtxt, no version and no file model.*",
+      l->found->name, l->found->repository);
+  return true;
+}
+
+static void begin_startup_load(load_task *task)
+{
+  startup_load *l = container_of(task, startup_load, task);
+  AUTO_ERROR error *e = NULL;
+  l->no_model = is_no_model(l);
+  if (!l->no_model && l->found->duplicate)
+    log_error("failed to poll model '%s': not unique across all model repositories",
+              l->found->name);
+  else if (!l->no_model)
+    e = lifecycle_begin_load( // logs a failure
+        l->server, &(load_wish){.found = l->found, .by_name = true, .steps = &l->steps},
+        &l->operation);
+  l->failed = !l->no_model && (l->found->duplicate || e != NULL);
+  LOCK_SCOPE(&l->server->lock);
+  if (--*l->left == 0)
+    pthread_cond_broadcast(&l->server->changed);
+}
+
+// Repositories in which no directory is a model are not the right ones.
+static bool has_models(const startup_load *loads, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!loads[i].no_model)
+      return true;
+  if (count > 0)
+    log_error("no directory of the model repositories is a model");
+  return count == 0;
+}
+
+// What the other loads were waited for. False when one failed.
+static bool load_ensembles(server *s, startup_load *loads, size_t count)
+{
+  bool all_in = true;
+  size_t wished = 0;
+  model_wish *wishes AUTO_FREE = calloc(count + 1, sizeof(model_wish));
+  for (size_t i = 0; wishes != NULL && i < count; i++)
+    if (loads[i].steps.is_ensemble)
+      wishes[wished++] = (model_wish){.found = loads[i].found};
+  if (wished > 0)
+    dependents_load(s, wishes, wished, NULL);
+  for (size_t i = 0; i < wished; i++) {
+    all_in = all_in && wishes[i].failure == NULL;
+    error_free(wishes[i].failure);
+  }
+  for (size_t i = 0; i < count; i++)
+    string_list_fini(&loads[i].steps.models);
+  return all_in && wishes != NULL;
+}
+
+// False when one failed.
+static bool load_all(server *s, startup_load *loads, size_t count)
+{
+  bool all_in = true;
+  size_t left = count;
+  for (size_t i = 0; i < count; i++) {
+    loads[i].left = &left;
+    load_pool_add(&s->pool, &loads[i].task);
+  }
+  pthread_mutex_lock(&s->lock);
+  while (left > 0)
+    pthread_cond_wait(&s->changed, &s->lock);
+  pthread_mutex_unlock(&s->lock);
+  for (size_t i = count; i-- > 0;) { // the last first: few of the others make this thread wait then
+    AUTO_ERROR error *failure = lifecycle_await_load(loads[i].operation);
+    all_in = all_in && !loads[i].failed && failure == NULL;
+  }
+  all_in = load_ensembles(s, loads, count) && all_in;
+  return has_models(loads, count) && all_in;
+}
+
+error *load_startup_models(server *s)
+{
+  repository_listing listing;
+  if (s->options.model_control_mode == TRITONSERVER_MODEL_CONTROL_EXPLICIT &&
+      s->options.startup_models.count == 0)
+    return NULL;
+  error *e = repository_scan(&s->repositories, &listing);
+  startup_load *loads = e == NULL ? calloc(listing.count + 1, sizeof(*loads)) : NULL;
+  if (e == NULL && loads == NULL)
+    e = error_no_memory();
+  bool all_in = e == NULL && all_are_found(s, &listing);
+  size_t count = 0;
+  for (size_t i = 0; loads != NULL && i < listing.count; i++)
+    if (is_startup_model(s, listing.items[i].bare))
+      loads[count++] =
+          (startup_load){.task.run = begin_startup_load, .server = s, .found = &listing.items[i]};
+  all_in = load_all(s, loads, count) && all_in;
+  free(loads);
+  repository_listing_fini(&listing);
+  if (e == NULL && !all_in)
+    e = error_new(ERROR_INTERNAL, "failed to load all models");
+  return e;
+}

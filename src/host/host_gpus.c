@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPUs of a model's process: their contexts are held, so that looking finds those that died,
+// and a fault ends the process. A new one has new contexts, and whoever waits is answered.
+#include "host/host_gpus.h"
+
+#include "core/gpu_watch.h"
+#include "gpu/context.h"
+#include "host/host_state.h"
+
+#include <stdlib.h>
+
+struct host_gpus {
+  gpu_watch *watch;
+  bool held[MAX_GPUS];
+};
+
+static void failed(void *context, const gpu_device *device, const char *text)
+{
+  (void)context, (void)device;
+  host_give_up(text);
+}
+
+static error *hold(host_gpus *self, int device)
+{
+  if (device < 0 || device >= MAX_GPUS || self->held[device])
+    return NULL;
+  RETURN_IF_ERROR(gpu_context_hold(device));
+  self->held[device] = true;
+  return NULL;
+}
+
+static error *hold_all(host_gpus *self, const Inference__ModelConfig *config)
+{
+  for (size_t i = 0; i < config->n_instance_group; i++) {
+    const Inference__ModelInstanceGroup *group = config->instance_group[i];
+    bool is_on_gpus = group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU;
+    for (size_t k = 0; is_on_gpus && k < group->n_gpus; k++)
+      RETURN_IF_ERROR(hold(self, group->gpus[k]));
+  }
+  return NULL;
+}
+
+static bool uses_gpus(const Inference__ModelConfig *config)
+{
+  for (size_t i = 0; i < config->n_instance_group; i++)
+    if (config->instance_group[i]->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU)
+      return true;
+  return false;
+}
+
+error *host_gpus_new(const Inference__ModelConfig *config, host_gpus **result)
+{
+  const gpu_devices *devices;
+  *result = NULL;
+  if (!uses_gpus(config))
+    return NULL;
+  RETURN_IF_ERROR(gpu_devices_find(&devices, NULL));
+  host_gpus *self = calloc(1, sizeof(*self));
+  if (self == NULL)
+    return error_no_memory();
+  error *e = gpu_watch_new(devices, (gpu_watch_calls){.failed = failed}, &self->watch);
+  if (e == NULL)
+    e = hold_all(self, config);
+  if (e == NULL)
+    *result = self;
+  else
+    host_gpus_free(self);
+  return e;
+}
+
+gpu_watch *host_gpus_watch(const host_gpus *self)
+{
+  return self == NULL ? NULL : self->watch;
+}
+
+void host_gpus_free(host_gpus *self)
+{
+  if (self == NULL)
+    return;
+  gpu_watch_free(self->watch);
+  for (int device = 0; device < MAX_GPUS; device++)
+    if (self->held[device])
+      gpu_context_release(device);
+  free(self);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executes what comes on an instance's channel, on the instance's thread.
+#include "host/host_state.h"
+
+#include "base/log.h"
+#include "base/thread.h"
+
+#include <stdlib.h>
+
+enum {
+  LOOK_US = 100,        // for the next batch, where they follow each other as fast
+  QUIET_US = 2000000,   // without work, before idle memory is given back
+  KEPT_BYTES = 16 << 20 // of it
+};
+
+// An error of the whole batch: no request of it is the backend's.
+static error *execute(host_instance *self, const channel_message *work)
+{
+  model_host *host = self->host;
+  const uint8_t *control = channel_other(host->channel, work->offset, work->size);
+  wire_reader reader = {.at = control, .end = control + work->size, .bad = control == NULL};
+  uint32_t count;
+  self->block = work->value;
+  error *e = host_requests_read(self, &reader, &count);
+  if (e == NULL) {
+    host_events_begin(self);
+    e = (error *)self->instance->shared->backend->functions.model_instance_execute(
+        self->instance, (TRITONBACKEND_Request **)self->batch, count);
+    host_events_end();
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    if (e != NULL)
+      host_request_take_back(self->requests[i]);
+    host_request_unref(self->requests[i]);
+  }
+  return e;
+}
+
+static void serve(host_instance *self, const channel_message *work)
+{
+  channel_message answer = {.kind = work->kind, .id = work->id};
+  AUTO_BUFFER buffer failed = BUFFER_EMPTY;
+  host_release_lent(self->host, &self->lent); // the server is done with the last answer
+  self->events.size = 0;
+  error *e = execute(self, work);
+  answer.value = e == NULL;
+  if (e != NULL) {
+    host_put_failure(&failed, e);
+    buffer_append_slice(&failed, buffer_view(&self->events));
+  }
+  channel_done(self->ring, CHANNEL_WORK);
+  if (!host_send(self->host, self->ring, CHANNEL_ANSWERS, &answer,
+                 answer.value ? &self->events : &failed, &self->lent))
+    host_give_up("an answer cannot be sent");
+}
+
+static void give_back_memory(host_instance *self)
+{
+  host_release_lent(self->host, &self->lent);
+  host_collect_loans(self->host);
+  channel_trim(self->host->channel, KEPT_BYTES);
+}
+
+static void *run(void *argument)
+{
+  host_instance *self = argument;
+  channel_message work;
+  int64_t timeout = -1;
+  AUTO_ERROR error *misplaced = host_placement_enter(&self->instance->placement, NULL);
+  if (misplaced != NULL)
+    log_error("instance '%s': %s", self->instance->name, error_message(misplaced));
+  channel_look_for(self->ring, CHANNEL_WORK, LOOK_US);
+  for (;;) {
+    switch (channel_receive(self->ring, CHANNEL_WORK, timeout, &work)) {
+    case CHANNEL_MESSAGE:
+      serve(self, &work);
+      timeout = QUIET_US;
+      break;
+    case CHANNEL_TIMEOUT:
+      give_back_memory(self);
+      timeout = -1;
+      break;
+    case CHANNEL_CLOSED:
+    case CHANNEL_BROKEN:
+      return NULL;
+    }
+  }
+}
+
+static host_instance *find(const model_host *host, const char *name)
+{
+  for (size_t i = 0; i < host->model->instances->count; i++)
+    if (strcmp(host->instances[i].instance->name, name) == 0 && host->instances[i].ring == NULL)
+      return &host->instances[i];
+  return NULL;
+}
+
+error *host_instance_start(model_host *host, const char *name, channel *ring)
+{
+  host_instance *self = find(host, name);
+  error *e = self == NULL
+                 ? error_new(ERROR_INTERNAL, "the model's process has no instance '%s'", name)
+                 : NULL;
+  if (e == NULL) {
+    self->ring = ring;
+    e = thread_start(&self->thread, name, run, self);
+  }
+  if (e != NULL) {
+    channel_free(ring);
+    if (self != NULL)
+      self->ring = NULL;
+  }
+  return e;
+}
+
+void host_instance_stop(host_instance *self)
+{
+  if (self->ring != NULL) {
+    channel_close(self->ring);
+    pthread_join(self->thread, NULL);
+    channel_free(self->ring);
+  }
+  free(self->requests);
+  free(self->batch);
+  buffer_fini(&self->events);
+  buffer_fini(&self->lent);
+}

@@ -1,0 +1,523 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nereid on a GPU, step by step (scripts/gpu_check): what works, and how fast. Each step is a process of its own and has a minute.
+
+A step is a function here; what it returns are its figures, what it raises is why it failed. `NotTried` says what it would need.
+"""
+import argparse
+import concurrent.futures
+import contextlib
+import glob
+import json
+import os
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import types
+import urllib.request
+
+from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, Starter, copy_model, link_backends, make_identity, wait_for
+
+NO_GPU = 77
+READ = "GPU_CHECK_READ"  # of --read, for the steps
+LIMIT = "GPU_CHECK_SECONDS"  # of --seconds, for the steps
+SECONDS = int(os.environ.get(LIMIT, 60))  # of one step, and of what it waits for
+MIB = 1 << 20
+BENCH = ROOT / "bench"
+PROBE = BUILD / "bench/gpu_probe"
+LAUNCHER = BUILD / "backends/python/nereid-worker-launcher"
+REAL = types.SimpleNamespace(variables={})  # for gpus.Client: the driver that this process has
+ON_GPU = "instance_group [ { kind: KIND_GPU } ]"
+FAMILIES = ("utilization", "memory_total_bytes", "memory_used_bytes", "power_usage", "power_limit")
+STEPS = {}
+OTHER_WAYS = set()
+
+
+class NotTried(Exception):
+    pass
+
+
+def step(run):
+    STEPS[run.__name__] = run
+    return run
+
+
+def without(run):
+    """A step that nereid can do without: it has another way."""
+    OTHER_WAYS.add(run.__name__)
+    return step(run)
+
+
+def check(right, text):
+    if not right:
+        raise AssertionError(text)
+
+
+# ---- the driver, by bench/gpu_probe ----
+
+
+def probe(*arguments, variables=()):
+    done = subprocess.run([PROBE, *arguments], capture_output=True, text=True, env=os.environ | dict(variables))
+    found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+    said = "; ".join(filter(None, (found.get("error"), done.stderr.strip())))  # the other process has the same stderr
+    check(done.returncode == 0 and "error" not in found, said or f"gpu_probe ended with {done.returncode}")
+    return found
+
+
+@step
+def devices():
+    found = probe("devices")
+    first = found["devices"][0]
+    return {"count": len(found["devices"]), "cuda": found["cuda"], "nvml": found["nvml"], "missing": " ".join(found["missing_functions"]) or "none"} | {
+        key: first[key] for key in ("name", "capability", "bytes", "virtual_memory", "descriptors")}
+
+
+@step
+def allocations():
+    return probe("allocations")
+
+
+@step
+def bandwidth():
+    return probe("bandwidth")
+
+
+@step
+def latency():
+    return probe("latency")
+
+
+@step
+def handles():
+    return probe("handles")
+
+
+@step
+def descriptors():
+    return probe("descriptors")
+
+
+def below_launcher(what, level):
+    """The other process is started as a Python worker is."""
+    readable = {BUILD, *map(pathlib.Path, filter(None, os.environ.get(READ, "").split(":"))), pathlib.Path("/usr"), pathlib.Path("/etc"), *map(pathlib.Path, filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))}
+    strict = [f"--read={path.resolve()}" for path in readable] + [f"--device={path}" for path in glob.glob("/dev/nvidia*")]
+    return probe(what, "--", LAUNCHER, f"--sandbox={level}", *(strict if level == "strict" else ()), "--", variables=WITHOUT_LEAK_CHECK)
+
+
+@step
+def descriptors_in_a_sandbox():
+    return below_launcher("descriptors", "standard")
+
+
+@step
+def descriptors_in_a_strict_sandbox():
+    return below_launcher("descriptors", "strict")
+
+
+@without
+def handles_in_a_sandbox():
+    return below_launcher("handles", "standard")
+
+
+@step
+def unit_tests():
+    """The same programs that CI runs on the played driver: its rules are a real one's."""
+    passed, variables = 0, {"ASAN_OPTIONS": "protect_shadow_gap=0"}  # where the driver maps its addresses
+    for name in ("gpu_fake_test", "gpu_device_test", "gpu_copy_test", "gpu_share_test"):  # the first asks the rules themselves
+        done = subprocess.run([BUILD / "tests/unit" / name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | variables)
+        failed = re.findall(r"^\[  FAILED  \] (\w+)$", done.stdout, re.M)
+        check(done.returncode == 0, f"{name} ended with {done.returncode}: {' '.join(failed)}")
+        passed += len(re.findall(r"^\[       OK", done.stdout, re.M))
+    return {"passed": passed}
+
+
+# ---- the server ----
+
+
+@contextlib.contextmanager
+def server_with(make, flags=(), variables=()):
+    """A server over what `make` puts into the repository."""
+    with tempfile.TemporaryDirectory(prefix="nereid-gpu-") as name:
+        directory = pathlib.Path(name)
+        for part in ("models", "backends"):
+            (directory / part).mkdir()
+        make(directory / "models")
+        starter = Starter(BUILD / "bin/nereid", link_backends(directory / "backends", BUILD), directory)
+        try:
+            yield starter(directory / "models", flags=flags, variables=variables)
+        finally:
+            starter.stop_all()
+
+
+def http_client(server):
+    import tritonclient.http as triton
+
+    return triton, triton.InferenceServerClient(server.url, network_timeout=SECONDS, connection_timeout=SECONDS)
+
+
+def random_tensor(elements, batch=1):
+    import numpy
+
+    return numpy.random.default_rng(elements).random((batch, elements), numpy.float32)
+
+
+def infer(triton, client, model, data):
+    given = triton.InferInput("INPUT0", list(data.shape), "FP32").set_data_from_numpy(data)
+    return client.infer(model, [given], outputs=[triton.InferRequestedOutput("OUTPUT0")]).as_numpy("OUTPUT0")
+
+
+def p50_us(call, rounds):
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begun)
+    return round(statistics.median(times) * 1e6, 1)
+
+
+def first_device():
+    return probe("devices")["devices"][0]
+
+
+@step
+def a_gpu_that_nobody_uses():
+    """A server of CPU models takes nothing of it. Goal: less than 50 ms more for the start."""
+    def make(models):
+        make_identity(models, "m", more="instance_group [ { kind: KIND_CPU } ]")
+
+    times = {}
+    before = first_device()["used_bytes"]
+    for name, variables in {"with": {}, "without": {"CUDA_VISIBLE_DEVICES": "-1"}}.items():
+        taken = []
+        for _ in range(3):
+            begun = time.perf_counter()
+            with server_with(make, variables=variables):
+                taken.append((time.perf_counter() - begun) * 1e3)
+                if name == "with":
+                    grown = first_device()["used_bytes"] - before
+                    check(grown < MIB, f"{grown} bytes more are used on the GPU")
+        times[name] = round(statistics.median(taken), 1)
+    return {"start_with_ms": times["with"], "start_without_ms": times["without"]}
+
+
+@step
+def identity():
+    """1 element to 256 MiB, or an eighth of the GPU's memory, over HTTP; the values come back over the device."""
+    most = first_device()["bytes"] // 8 // 4
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU)) as server:
+        triton, client = http_client(server)
+        figures = {}
+        for elements in (1, 1000, MIB // 4, min(64 * MIB, most)):
+            data = random_tensor(elements)
+            begun = time.perf_counter()
+            back = infer(triton, client, "m", data)
+            seconds = time.perf_counter() - begun
+            check((back == data).all(), f"{elements} elements do not come back as they went")
+            figures["mib_s"] = round(data.nbytes / MIB / seconds, 1)
+        small = random_tensor(1024)
+        figures["p50_4k_us"] = p50_us(lambda: infer(triton, client, "m", small), 200)
+        many = random_tensor(1000, batch=8)
+        check((infer(triton, client, "m", many) == many).all(), "a batch does not come back as it went")
+        client.close()
+    return figures
+
+
+def make_ensemble(models):
+    for name in ("first", "second"):
+        make_identity(models, name, more=ON_GPU)
+    (models / "both/1").mkdir(parents=True)
+    steps = "".join(f'step [ {{ model_name: "{name}" model_version: -1 input_map {{ key: "INPUT0" value: "{source}" }} '
+                    f'output_map {{ key: "OUTPUT0" value: "{to}" }} }} ]' for name, source, to in (
+                        ("first", "INPUT0", "between"), ("second", "between", "OUTPUT0")))
+    (models / "both/config.pbtxt").write_text(
+        'name: "both" platform: "ensemble" max_batch_size: 8 input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ] '
+        f'output [ {{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] }} ] ensemble_scheduling {{ {steps} }}')
+
+
+@step
+def ensemble():
+    """Two models on the GPU; p50 of 4 MiB for one and for both."""
+    with server_with(make_ensemble) as server:
+        triton, client = http_client(server)
+        for elements in (1000, MIB):
+            data = random_tensor(elements)
+            check((infer(triton, client, "both", data) == data).all(), f"{elements} elements do not come back as they went")
+        figures = {f"p50_4m_{model}_us": p50_us(lambda model=model: infer(triton, client, model, data), 20) for model in ("first", "both")}
+        client.close()
+    return figures
+
+
+def metrics_of(server):
+    text = urllib.request.urlopen(f"http://127.0.0.1:{server.metrics_port}/metrics", timeout=SECONDS).read().decode()
+    return {(name, uuid): float(value) for name, uuid, value in re.findall(r'^(nv_gpu_\w+)\{gpu_uuid="([^"]+)"\} (\S+)$', text, re.M)}
+
+
+@step
+def metrics():
+    """The families of Triton, against NVML asked beside the server."""
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--metrics-interval-ms=200",)) as server:
+        device = first_device()
+        row = {family: (f"nv_gpu_{family}", device["uuid"]) for family in FAMILIES}
+        wait_for("NVML's first samples", lambda: row["memory_used_bytes"] in metrics_of(server), deadline=SECONDS / 2)
+        missing = [family for family in FAMILIES if row[family] not in metrics_of(server) and "MIG" not in device["uuid"]]
+        check(not missing, f"no rows of {device['uuid']}: {' '.join(missing)}")
+        total, used = metrics_of(server)[row["memory_total_bytes"]], row["memory_used_bytes"]
+        wait_for(f"nv_gpu_memory_used_bytes near the {device['used_bytes']} that NVML says",
+                 lambda: abs(metrics_of(server)[used] - device["used_bytes"]) <= 0.05 * total, deadline=SECONDS / 2)
+        used = metrics_of(server)[used]
+    return {"total_mib": round(total / MIB), "used_mib": round(used / MIB), "watts": device["watts"]}
+
+
+@step
+def shared_memory():
+    """Memory of another process, in and out; sizes and handles that are wrong; a client that dies."""
+    from cuda_memory import Memory, Protocol
+    from gpus import Client
+    from tritonclient.utils import InferenceServerException
+
+    data = random_tensor(MIB)
+    half = data.nbytes
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server, \
+            Client(REAL) as client, Protocol("http", server).open() as triton:
+        memory = Memory(client, 2 * half)
+        memory.write(data.tobytes())
+        for size, handle in ((2 * half + 4 * MIB, memory.handle), (2 * half, memory.handle[:60])):
+            with contextlib.suppress(InferenceServerException):
+                triton.register("wrong", handle, size)
+                raise AssertionError(f"{size} bytes with a handle of {len(handle)} are registered")
+        triton.register("r", memory.handle, 2 * half)
+        call = [triton.input(data.shape, "FP32", ("r", half, 0))], [triton.output(("r", half, half))]
+        triton.infer("m", *call)
+        check(memory.read(half, half) == data.tobytes(), "the output is not the input")
+        figures = {"p50_4m_us": p50_us(lambda: triton.infer("m", *call), 50)}
+        client.kill()
+        with contextlib.suppress(InferenceServerException):
+            triton.infer("m", *call)  # works or fails: the server goes on
+        triton.unregister("r")
+        over_http, other = http_client(server)
+        check((infer(over_http, other, "m", data) == data).all(), "after a client's death nothing works")
+        other.close()
+    return figures
+
+
+# ---- frameworks ----
+
+TORCH_MODEL = """
+import torch
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            given = pb_utils.get_input_tensor_by_name(request, "INPUT0")
+            assert not given.is_cpu()
+            doubled = torch.utils.dlpack.from_dlpack(given.to_dlpack()) * 2
+            output = pb_utils.Tensor.from_dlpack("OUTPUT0", torch.utils.dlpack.to_dlpack(doubled))
+            responses.append(pb_utils.InferenceResponse([output]))
+        return responses
+"""
+
+
+def need_torch():
+    try:
+        import torch
+    except ImportError:
+        raise NotTried("PyTorch is not installed")
+    if not torch.cuda.is_available():
+        raise NotTried("PyTorch sees no GPU")
+
+
+def make_python(models, code=TORCH_MODEL):
+    more = ON_GPU + 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "no" } }'
+    config = make_identity(models, "m", more=more) / "config.pbtxt"
+    config.write_text(config.read_text().replace('"identity"', '"python"'))
+    (models / "m/1/model.py").write_text(code)
+
+
+@step
+def python():
+    """PyTorch in a Python model: tensors go both ways without a copy to the host."""
+    need_torch()
+    with server_with(make_python) as server:
+        triton, client = http_client(server)
+        for elements in (1, 1000, 4 * MIB):
+            data = random_tensor(elements)
+            check((infer(triton, client, "m", data) == data * 2).all(), f"{elements} elements are not twice what they were")
+        small = random_tensor(1024)
+        figures = {"p50_4k_us": p50_us(lambda: infer(triton, client, "m", small), 200)}
+        client.close()
+    return figures
+
+
+@step
+def python_fault():
+    """An assert in a kernel ends the worker's context: that request fails, and the next ones are answered by a new worker."""
+    need_torch()
+    from tritonclient.utils import InferenceServerException
+
+    failing = TORCH_MODEL.replace("* 2\n", "* 2\n            torch._assert_async((doubled >= 0).all())\n            torch.cuda.synchronize()\n")
+    with server_with(lambda models: make_python(models, failing)) as server:
+        triton, client = http_client(server)
+        data = random_tensor(1000)
+        check((infer(triton, client, "m", data) == data * 2).all(), "the values are wrong before anything fails")
+        try:
+            infer(triton, client, "m", -data)
+            raise AssertionError("a kernel's assert is an answer")
+        except InferenceServerException as failure:
+            text = str(failure)
+        begun = time.monotonic()
+
+        def answers():
+            with contextlib.suppress(InferenceServerException):
+                return (infer(triton, client, "m", data) == data * 2).all()
+
+        wait_for("an answer after the fault", answers, deadline=SECONDS / 2)
+        client.close()
+    return {"recovered_s": round(time.monotonic() - begun, 2), "text": text[:200]}
+
+
+def load_of(url, threads, seconds=5):
+    """Answers a second, and p50, of that many clients with 4 KiB each."""
+    import tritonclient.http as triton
+
+    times, end = [], time.monotonic() + seconds
+
+    def ask():
+        data = random_tensor(1024)
+        with triton.InferenceServerClient(url, network_timeout=SECONDS) as client:
+            while time.monotonic() < end:
+                begun = time.perf_counter()
+                infer(triton, client, "m", data)
+                times.append(time.perf_counter() - begun)
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(ask) for _ in range(threads)]:
+            done.result()
+    return len(times) / seconds, statistics.median(times) * 1e6
+
+
+@step
+def triton():
+    """The same Python model in Triton 2.51, which scripts/setup --all brings: nereid's part of its p50, and how often its throughput."""
+    need_torch()
+    sys.path.append(str(BENCH))
+    import sides
+
+    if not sides.TRITON.exists():
+        raise NotTried("Triton is not here: scripts/setup --all")
+    with server_with(make_python) as server:
+        ours = [load_of(server.url, threads) for threads in (1, 16)]
+    with tempfile.TemporaryDirectory(prefix="triton-gpu-") as name:
+        directory = pathlib.Path(name)
+        (directory / "models").mkdir()
+        make_python(directory / "models")
+        other = sides.triton_python(directory, directory / "models")
+        other.start()
+        try:
+            theirs = [load_of(f"127.0.0.1:{other.port}", threads) for threads in (1, 16)]
+        finally:
+            other.stop()
+    return {"p50_ratio_1": round(ours[0][1] / theirs[0][1], 2), "throughput_ratio_16": round(ours[1][0] / theirs[1][0], 2),
+            "p50_us": round(ours[0][1], 1), "triton_p50_us": round(theirs[0][1], 1)}
+
+
+@step
+def onnxruntime():
+    """The digits of model_repository on the CUDA provider."""
+    try:
+        import onnxruntime as ort
+    except ImportError:
+        raise NotTried("ONNX Runtime is not installed")
+    if "CUDAExecutionProvider" not in ort.get_available_providers():
+        raise NotTried(f"onnxruntime {ort.__version__} has no CUDA provider: pip install onnxruntime-gpu")
+
+    def make(models):
+        config = copy_model(models, "digits") / "config.pbtxt"
+        config.write_text(re.sub(r"instance_group\s*\[[^]]*\]", "", config.read_text()) + ON_GPU)
+
+    with server_with(make) as server:
+        triton, client = http_client(server)
+        data = random_tensor(64)
+        given = triton.InferInput("image", list(data.shape), "FP32").set_data_from_numpy(data)
+        figures = {"p50_us": p50_us(lambda: client.infer("digits", [given]), 200)}
+        client.close()
+    return figures
+
+
+# ---- all of them ----
+
+
+def run_one(name):
+    """In the process of one step: prints its row."""
+    try:
+        row = {"result": "passed", "figures": STEPS[name]()}
+    except NotTried as why:
+        row = {"result": "not tried", "why": str(why)}
+    except Exception as why:  # noqa: BLE001: whatever it is, it is the row
+        row = {"result": "lacking" if name in OTHER_WAYS else "failed", "why": (str(why) or type(why).__name__).strip()[-1000:]}
+    print("\n" + json.dumps(row))
+
+
+def run_step(name, seconds):
+    begun = time.monotonic()
+    process = subprocess.Popen([sys.executable, __file__, "--one", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    try:
+        out, _ = process.communicate(timeout=seconds)
+        row = json.loads(out.strip().splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        row = {"result": "failed", "why": f"it took more than {seconds} seconds"}
+    except (IndexError, ValueError):
+        row = {"result": "failed", "why": f"it ended with {process.returncode}: {out[-500:]}"}
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it has left
+        process.communicate()
+    return row | {"step": name, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def text_of(row):
+    if row["result"] != "passed":
+        return row["why"].splitlines()[0]
+    return ", ".join(f"{name} {value}" for name, value in row["figures"].items())
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/gpu_check", description="Tries nereid on a GPU of this machine. Steps: " + " ".join(STEPS))
+    parser.add_argument("steps", nargs="*", metavar="step", help="one of them; default: all")
+    parser.add_argument("--output", default="results.json", help="where the rows go (default: %(default)s)")
+    parser.add_argument("--read", metavar="PATHS", default="", help="what a strict sandbox lets be read beside the build and /usr, with ':' between them")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="that a step may take (default: %(default)s)")
+    parser.add_argument("--one", choices=STEPS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        return run_one(given.one)
+    os.environ |= {READ: given.read, LIMIT: str(given.seconds)}
+    unknown = set(given.steps) - STEPS.keys()
+    if unknown:
+        parser.error(f"no such step: {' '.join(sorted(unknown))}")
+    if not PROBE.exists():
+        sys.exit(f"{PROBE} is missing: run scripts/build first, or name the build by NEREID_BUILD")
+    found = subprocess.run([PROBE, "devices"], capture_output=True, text=True)
+    if found.returncode == NO_GPU:
+        print(found.stderr.strip())
+        pathlib.Path(given.output).write_text(json.dumps({"gpu": None, "why": found.stderr.strip(), "steps": []}, indent=1) + "\n")
+        return NO_GPU
+    rows = []
+    for name in given.steps or STEPS:
+        rows.append(run_step(name, given.seconds))
+        print(f"{rows[-1]['result']:9}  {name:32}  {rows[-1]['seconds']:5} s  {text_of(rows[-1])}", flush=True)
+    gpu = json.loads(found.stdout) if found.returncode == 0 else None
+    pathlib.Path(given.output).write_text(json.dumps({"gpu": gpu, "steps": rows}, indent=1) + "\n")
+    results = [row["result"] for row in rows]
+    print(", ".join(f"{results.count(result)} {result}" for result in ("passed", "failed", "lacking", "not tried")) + f"; {given.output}")
+    return 1 if "failed" in results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load that changes nothing but instance groups changes the instances of what serves (docs/repository.md)."""
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+from conftest import PATIENCE, make_identity, wait_for
+from python_models import infer, make_python, tensor
+
+EXPLICIT = ["--model-control-mode=explicit", "--load-model=*"]
+
+# Each instance answers a number that is its own, so that it shows which of them are the same.
+WHO = """
+def initialize(self, args):
+    self.who = int.from_bytes(os.urandom(3), "little")
+    if os.path.exists(args["model_repository"] + "/refuse"):
+        raise RuntimeError("no more of us")
+def execute(self, requests):
+    if "SLOW" in os.environ:
+        time.sleep(0.05)
+    return [answer(np.array([self.who], np.int32)) for _ in requests]
+"""
+
+
+def set_count(directory, count, more=""):
+    config = directory / "config.pbtxt"
+    text = config.read_text()
+    head, _, tail = text.partition("instance_group")
+    config.write_text(head + f"instance_group {{ count: {count} kind: KIND_CPU {more}}}" + tail[tail.index("}") + 1:])
+
+
+def load(server, model, **body):
+    return server.ask(f"/v2/repository/models/{model}/load", json.dumps(body).encode())
+
+
+def groups(server, model):
+    return json.loads(server.ask(f"/v2/models/{model}/config").body)["instance_group"]
+
+
+def successes(server, model):
+    return json.loads(server.ask(f"/v2/models/{model}/stats").body)["model_stats"][0]["inference_stats"]["success"]["count"]
+
+
+def answers(server, model, wanted):
+    """Asks many at once, until `wanted` instances have answered; gives who they are."""
+    seen = set()
+
+    def some():
+        with triton.InferenceServerClient(server.url, concurrency=8, network_timeout=PATIENCE) as client:
+            asked = [client.async_infer(model, [tensor(np.array([1], np.int32))]) for _ in range(16)]
+            seen.update(int(answer.get_result().as_numpy("OUT")[0]) for answer in asked)
+        return len(seen) >= wanted
+
+    wait_for(f"{wanted} instances", some)
+    return seen
+
+
+def test_instances_come_and_go_and_the_others_stay(start_server, repository):
+    directory = make_python(repository, "m", WHO)
+    server = start_server(repository, flags=EXPLICIT, variables={"SLOW": "1"})
+    one = answers(server, "m", 1)
+    set_count(directory, 3)
+    assert load(server, "m").status == 200
+    three = answers(server, "m", 3)
+    assert one < three and len(three) == 3
+    assert groups(server, "m")[0]["count"] == 3
+    before = successes(server, "m")
+    set_count(directory, 1)
+    assert load(server, "m").status == 200
+    assert {int(infer(server, "m")[0]) for _ in range(20)} == one
+    assert successes(server, "m") == before + 20
+    assert server.log.count("loading: m:1") == 1
+
+
+def test_a_new_instance_that_fails_leaves_the_old_ones(start_server, repository):
+    directory = make_python(repository, "m", WHO)
+    server = start_server(repository, flags=EXPLICIT)
+    before = answers(server, "m", 1)
+    (repository / "refuse").touch()
+    set_count(directory, 2)
+    (directory / "refuse").touch()  # is a change of the model's own directory, so that it is loaded whole
+    failed = load(server, "m")
+    assert (failed.status, "no more of us" in failed.text) == (400, True)
+    assert answers(server, "m", 1) == before
+    assert groups(server, "m")[0]["count"] == 1
+    (directory / "refuse").unlink()
+    assert load(server, "m").status == 200
+    assert len(answers(server, "m", 2)) == 2
+
+
+def test_instances_of_a_load_that_failed_leave_again(start_server, repository):
+    """One version has them by the time that another fails; the configuration of before is no change, but they are."""
+    directory = make_python(repository, "m", WHO, more="version_policy { all {} }")
+    server = start_server(repository, flags=EXPLICIT)
+    one = answers(server, "m", 1)
+    before = (directory / "config.pbtxt").read_text()
+    (directory / "2").mkdir()
+    set_count(directory, 3)
+    assert load(server, "m").status == 400
+    (directory / "2").rmdir()
+    (directory / "config.pbtxt").write_text(before)
+    assert load(server, "m").status == 200
+    assert groups(server, "m")[0]["count"] == 1
+    assert {int(infer(server, "m")[0]) for _ in range(20)} == one
+
+
+@pytest.mark.parametrize("before,after", [("", "dynamic_batching {}"), ("dynamic_batching {}", "dynamic_batching {}")])
+def test_anything_else_that_changes_loads_it_again(start_server, repository, before, after):
+    directory = make_identity(repository, "m", more=before)
+    server = start_server(repository, flags=EXPLICIT)
+    make_identity(repository, "m", more=after + "instance_group { count: 2 kind: KIND_CPU }")
+    assert load(server, "m").status == 200
+    assert server.log.count("loading: m:1") == (2 if before != after else 1)
+    assert groups(server, "m")[0]["count"] == 2
+    assert directory.exists()
+
+
+def test_no_request_is_lost_while_instances_come_and_go(start_server, repository):
+    """Of a model that runs on the threads of connections when it can, too."""
+    quick = make_identity(repository, "quick", more="instance_group { count: 1 kind: KIND_CPU }")
+    slow = make_python(repository, "slow", WHO)
+    server = start_server(repository, flags=EXPLICIT)
+    over, failures, counts = threading.Event(), [], {"quick": 0, "slow": 0}
+
+    def ask(model, *inputs):
+        try:
+            with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+                while not over.is_set():
+                    client.infer(model, list(inputs))
+                    counts[model] += 1
+        except Exception as failure:
+            failures.append(failure)
+
+    quick_input = tensor(np.ones((1, 1), np.float32), "FP32", "INPUT0")
+    threads = [threading.Thread(target=ask, args=("quick", quick_input)) for _ in range(3)]
+    threads += [threading.Thread(target=ask, args=("slow", tensor(np.array([1], np.int32)))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for count in (3, 1, 2, 4, 1):
+        for model, directory in (("quick", quick), ("slow", slow)):
+            set_count(directory, count)
+            assert load(server, model).status == 200
+            assert groups(server, model)[0]["count"] == count
+            until = counts[model] + 20
+            wait_for(f"more answers of {model}", lambda: failures or counts[model] > until)  # noqa: B023
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert {model: successes(server, model) for model in counts} == counts
+    assert server.log.count("loading: ") == 2

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a service manager does for the daemon, and hears of it: listening sockets, states, credentials (docs/systemd.md)."""
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from conftest import DEADLINE, PATIENCE, ROOT, make_identity, wait_for
+from ports import free_port
+from python_models import make_python
+
+BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
+
+# In the server's process before it is the server: gets the sockets of the test and puts them where systemd does.
+RECEIVE = """
+import fcntl, os, socket, sys
+path, names, *command = sys.argv[1:]
+link = socket.socket(socket.AF_UNIX)
+link.connect(path)
+_, given, _, _ = socket.recv_fds(link, 1, 16)
+given = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in given]
+for target, fd in enumerate(given, 3):
+    os.dup2(fd, target)
+os.closerange(3 + len(given), 128)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(given)), LISTEN_FDNAMES=names)
+os.execv(command[0], command)
+"""
+
+
+class Manager:
+    """Holds sockets by name while servers come and go."""
+
+    def __init__(self, directory, *names):
+        self.names, self.sockets = names, [socket.create_server(("127.0.0.1", 0)) for _ in names]
+        self.path = str(directory / "manager")
+        self.link = socket.socket(socket.AF_UNIX)
+        self.link.bind(self.path)
+        self.link.listen()
+        self.wrapper = [sys.executable, "-c", RECEIVE, self.path, ":".join(names)]
+        threading.Thread(target=self.give, daemon=True).start()
+
+    def give(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.link.accept()
+                with client:
+                    socket.send_fds(client, [b"x"], [s.fileno() for s in self.sockets])
+
+    def port(self, name):
+        return self.sockets[self.names.index(name)].getsockname()[1]
+
+    def close(self):
+        for s in (self.link, *self.sockets):
+            s.close()
+
+
+@pytest.fixture
+def manager(tmp_path):
+    made = []
+
+    def make(*names):
+        made.append(Manager(tmp_path, *names))
+        return made[-1]
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_its_sockets_are_served(start_server, repository, manager):
+    import tritonclient.grpc as grpc
+
+    make_identity(repository, "m")
+    sockets = manager("metrics", "grpc", "http", "strange")
+    server = start_server(repository, wrapper=sockets.wrapper, flags=["--http-address=0.0.0.0"])
+    assert f"Started HTTPService at 127.0.0.1:{sockets.port('http')}" in server.log
+    assert server.http_port == sockets.port("http") and server.metrics_port == sockets.port("metrics")
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
+    assert server.ask("/metrics", port=server.metrics_port).status == 200
+    with contextlib.closing(grpc.InferenceServerClient(f"127.0.0.1:{sockets.port('grpc')}")) as client:
+        assert client.is_model_ready("m")
+    assert server.log.count("of the service manager is not used") == 1
+    assert "the socket 'strange' of the service manager is not used: expected http, grpc" in server.log
+
+
+def test_clients_wait_while_the_server_restarts(start_server, repository, manager):
+    make_identity(repository, "m")
+    sockets = manager("http")
+    start_server(repository, wrapper=sockets.wrapper).stop()
+    with contextlib.closing(socket.create_connection(("127.0.0.1", sockets.port("http")), timeout=PATIENCE)) as client:
+        client.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY))
+        start_server(repository, wrapper=sockets.wrapper, flags=["--listen=ready"])
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_operators_sockets_are_files(start_server, repository, manager, tmp_path):
+    server = start_server(repository, wrapper=manager("admin-http").wrapper, flags=[f"--admin-address=unix:{tmp_path}/admin"], wait=False)
+    assert server.process.wait(PATIENCE) == 1
+    assert "Invalid argument - the socket 'admin-http' of the service manager: expected a Unix one" in server.log
+
+
+@pytest.mark.parametrize("count, text", [("-1", "LISTEN_FDS is '-1', expected a number from 0 to 64"), ("2x", "LISTEN_FDS is '2x'"),
+                                         ("1", "LISTEN_FDS is 1, but descriptor 3: ")])
+def test_variables_that_make_no_sense_end_the_start(start_server, repository, count, text):
+    say = f'import os, sys; os.closerange(3, 128); os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="{count}"); os.execv(sys.argv[1], sys.argv[1:])'
+    server = start_server(repository, wrapper=[sys.executable, "-c", say], wait=False)
+    assert server.process.wait(PATIENCE) == 1
+    assert f"error: taking the sockets of the service manager: Invalid argument - {text}" in server.log
+
+
+def test_sockets_of_another_process_are_left_alone(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, variables={"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http"})
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
+
+
+# ---- --listen=ready ----
+
+WAITS = """
+def initialize(self, args):
+    open({!r}).read()
+
+def execute(self, requests):
+    return []
+"""
+
+
+def is_refused(port):
+    with contextlib.closing(socket.socket()) as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_ports_open_when_the_models_are_in(start_server, repository, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    make_python(repository, "slow", WAITS.format(str(gate)))
+    port = free_port()
+    server = start_server(repository, flags=[f"--http-port={port}", "--listen=ready"], wait=False)
+    server.await_ports(http=False)  # Prometheus sees the start
+    with gate.open("w"):  # opens when the model is there to read
+        assert is_refused(port) and "Started HTTPService" not in server.log
+        assert "Started GRPCInferenceService" not in server.log
+        other = start_server(repository, flags=[f"--http-port={port}", "--listen=ready"], wait=False)
+        assert other.process.wait(PATIENCE) == 1 and f"Socket '127.0.0.1:{port}' already in use" in other.log
+    server.await_ports()
+    assert server.ask("/v2/health/ready").status == 200  # from the first connection on
+    assert server.grpc_port > 0
+
+
+# ---- what it hears ----
+
+
+def test_states_are_told(start_server, repository, tmp_path):
+    make_identity(repository, "m")
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(PATIENCE)
+        server = start_server(repository, variables={"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        assert listener.recv(256) == b"READY=1"
+        server.process.send_signal(signal.SIGHUP)
+        name, stamp = listener.recv(256).decode().splitlines()
+        assert name == "RELOADING=1" and int(stamp.removeprefix("MONOTONIC_USEC=")) > 0
+        assert listener.recv(256) == b"READY=1"
+        server.stop()
+        assert listener.recv(256) == b"STOPPING=1"
+
+
+# ---- credentials ----
+
+
+def test_keys_are_credentials(start_server, repository, tmp_path):
+    (tmp_path / "admin-key").write_text("secret\n")
+    flag = "--restricted-api=model-repository:admin-key=cred:admin-key"
+    server = start_server(repository, flags=[flag], variables={"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    index = "/v2/repository/index"
+    assert server.ask(index, b"{}").status == 403
+    assert server.ask(index, b"{}", headers={"admin-key": "secret"}).status == 200
+
+
+@pytest.mark.parametrize("name, variables, text", [
+    ("key", {}, "there is no credential 'key': CREDENTIALS_DIRECTORY is not set (expected: LoadCredential=key:<path> in the unit)"),
+    ("../key", {"CREDENTIALS_DIRECTORY": "/tmp"}, "'../key' is no name of a credential"),
+    ("not-there", {"CREDENTIALS_DIRECTORY": "/tmp"}, "/tmp/not-there"),
+])
+def test_credentials_that_are_not_there_end_the_start(start_server, repository, name, variables, text):
+    server = start_server(repository, flags=[f"--restricted-api=model-repository:admin-key=cred:{name}"], variables=variables, wait=False)
+    assert server.process.wait(DEADLINE) == 1
+    wait_for("the reason", lambda: text in server.log)
+
+
+# ---- the units ----
+
+
+def test_the_units_are_right_and_expose_little(nereid, tmp_path):
+    units = tmp_path / "units"
+    shutil.copytree(ROOT / "deploy/systemd", units)
+    service = units / "nereid.service"
+    service.write_text(service.read_text().replace("/usr/bin/nereid", str(nereid)))
+    for dropped in (None, *sorted((units / "drop-ins").glob("*.conf"))):
+        if dropped is not None:
+            (units / "nereid.service.d").mkdir(exist_ok=True)
+            shutil.copy(dropped, units / "nereid.service.d")
+        found = subprocess.run(["systemd-analyze", "verify", "--man=no", *units.glob("nereid*.s*[et]")], capture_output=True, text=True, timeout=PATIENCE)
+        assert found.returncode == 0 and "nereid" not in found.stderr, found.stderr
+    shutil.rmtree(units / "nereid.service.d")
+    rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", service], capture_output=True, text=True, timeout=PATIENCE)
+    level = re.search(r"Overall exposure level for nereid.service: ([\d.]+)", rated.stdout)
+    assert level and float(level[1]) <= 1.5, rated.stdout + rated.stderr

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bugs in the sequence batcher."""
+from seed import Seed, e2e, unit
+
+ALL = [
+    Seed("backlog_last_first", "sequences: a slot goes to who came last", "src/schedule/sequence_policy.c",
+         "container_of(list_first(&t->backlog), sequence, node)", "container_of(list_last(&t->backlog), sequence, node)",
+         unit("sequence_property_test")),
+    Seed("sequence_in_two_places", "sequences: two requests of one are under way", "src/schedule/sequence_policy.c",
+         "if (s->slot != NULL && s->under_way == NULL) {", "if (s->slot != NULL) {",
+         unit("sequence_property_test")),
+    Seed("sequence_known_after_its_end", "sequences: an id is not free after the end", "src/schedule/sequence_policy.c",
+         "  if (ends)\n    forget(t, s);\n", "",
+         unit("sequence_property_test")),
+    Seed("null_request_ready", "sequences: null requests say that they are ready", "src/core/sequence_controls.c",
+         "  if (r->is_null)\n    return false;\n", "",
+         e2e("test_sequences.py", "direct and places")),
+    Seed("null_request_counted", "sequences: null requests count as successes", "src/api/backend_model.c",
+         "  if (of->is_null)\n    return NULL; // nobody's\n", "",
+         e2e("test_sequences.py", "direct and counted")),
+]
