@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: a failure is told when it comes, and what hangs is one.
+"""What all tests share: what hangs fails, and a failure is told (failures.py).
 
 A test's setup, the test and its teardown have pytest.ini's `timeout` each. What takes longer fails, with the stacks of all threads, and the next test
 runs. A process that cannot even do that (a C library that never returns) prints its stacks and ends, and xdist runs what it had to do in another one,
@@ -10,6 +10,7 @@ import os
 import pathlib
 import tempfile
 
+import failures
 import pytest
 from pytest_timeout import _get_item_settings
 
@@ -19,6 +20,7 @@ HUNG = pytest.StashKey()  # a file that names the tests whose process has ended
 
 
 def pytest_configure(config):
+    config.pluginmanager.register(failures)
     config.stash[STDERR] = os.dup(2)  # while it is no test's
     told = getattr(config, "workerinput", {}).get("hung")
     if told is None:
@@ -72,29 +74,18 @@ def pytest_runtest_teardown(item):
     limit(item)
 
 
-class Teller:
+class Hangs:
     """In the process that talks to the terminal."""
 
-    def __init__(self, config, reporter):
-        self.config, self.reporter = config, reporter
+    def __init__(self, config):
+        self.config = config
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem):
         with self.config.stash[HUNG].open("a") as file:
             file.write(f"{crashitem}\n")
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self, report):
-        """A run that is cut off has named what failed."""
-        if report.failed:
-            crash = getattr(report.longrepr, "reprcrash", None)
-            lines = (crash.message if crash else str(report.longrepr)).strip().splitlines()
-            self.reporter.ensure_newline()
-            self.reporter.write_line(f"FAILED ({report.when}) {report.nodeid}: {' | '.join(lines[:3])[:600]}")
 
-
-@pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session):
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and not hasattr(session.config, "workerinput"):
-        session.config.pluginmanager.register(Teller(session.config, reporter))
+    if not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(Hangs(session.config))

@@ -10,7 +10,6 @@ import functools
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -21,6 +20,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from failures import Crash, ended_badly
 from gpus import fake_gpus
 from tiers import GPU_HOST, is_alone, is_of_release, is_ours, is_quick, order
 
@@ -28,7 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
 DEADLINE = 60  # seconds for one reply
 PATIENCE = 300  # seconds for what is awaited: only what fails waits for it to pass, however loaded the machine is
-SANITIZER_REPORT = re.compile(r"Sanitizer(?! failed to allocate)|runtime error:")  # that: a test lets an allocation fail
+SANITIZER_REPORT = re.compile(r"Sanitizer:|runtime error:")
+UNCHECKED = "LeakSanitizer has encountered a fatal error"  # it could not look: threads came and went meanwhile
 
 
 def wait_for(what, condition, deadline=PATIENCE):
@@ -88,6 +89,7 @@ class Server:
     def await_ports(self, http=True, metrics=True):
         def port_in_log(name):
             if self.process.poll() is not None:
+                self.check_end()
                 raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
             found = re.search(rf"Started {name} at .*:(\d+)", self.log)
             if found and self.opens_late:
@@ -103,13 +105,19 @@ class Server:
     def await_ready(self):
         wait_for("readiness", lambda: self.ask("/v2/health/ready").status == 200)
 
+    def check_end(self):
+        """A server that has ended did not crash, and no sanitizer had anything to say."""
+        log, status = self.log, self.process.returncode
+        if SANITIZER_REPORT.search(log) or (ended_badly(status) and UNCHECKED not in log):
+            raise Crash(f"the server ended with {status}:\n{log}")
+
     def stop(self, number=signal.SIGTERM):
         """Ends the server and checks how it went."""
         Starter.running.pop(self, None)
         if self.process.poll() is None:
             self.process.send_signal(number)
         status = self.process.wait(PATIENCE)
-        assert not SANITIZER_REPORT.search(self.log), self.log
+        self.check_end()
         assert status == 0, self.log
         return status
 
@@ -221,12 +229,23 @@ class Starter:
             for server in self.servers:
                 if server.process.poll() is None:
                     server.stop()
+                else:
+                    server.check_end()
         finally:
             for server in self.servers:
                 self.running.pop(server, None)
                 if server.process.poll() is None:
                     server.process.kill()
                     server.process.wait()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure comes with what its servers said last."""
+    report = yield
+    if report.failed and call.when == "call":
+        report.sections += [(f"log of {server.log_path.name}", server.log[-6000:]) for server in Starter.running]
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -240,7 +259,8 @@ def pytest_runtest_teardown(item):
             Starter.running[server]()
         except AssertionError as failure:
             texts.append(f"and did not start again: {failure}")
-    assert not texts, "\n".join(texts)
+    if texts:
+        raise Crash("\n".join(texts))
     return result
 
 
@@ -381,13 +401,6 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = sorted(chosen, key=order)
     skip_strict_sandbox(items)
-
-
-def pytest_terminal_summary(terminalreporter):
-    """How to run again what failed, alone."""
-    failed = {report.nodeid for kind in ("failed", "error") for report in terminalreporter.getreports(kind)}
-    for nodeid in sorted(failed):
-        terminalreporter.write_line(f"again: NEREID_BUILD={os.path.relpath(BUILD, ROOT)} .venv/bin/python -m pytest {shlex.quote(nodeid)}")
 
 
 def skip_strict_sandbox(items):

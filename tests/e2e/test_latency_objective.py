@@ -48,15 +48,24 @@ def test_an_objective_needs_dynamic_batching(start_server, repository):
     wait_for("the load's end", lambda: "latency_objective_us needs 'dynamic_batching'" in server.log)
 
 
+def await_choice(server):
+    """The server chooses after it has replied."""
+    wait_for("a choice", lambda: metric(server, "nereid_latency_batch_rows", model="m") == 1)
+
+
 def test_what_would_be_late_is_refused_early_and_told_when_to_come_again(start_server, repository):
     make_identity(repository, "m", more=BATCHING + delay(300) + objective(200000))  # cannot be held: one after another
     server = start_server(repository)
     path, body = "/v2/models/m/infer", tensor()
-    assert server.ask(path, body).status == 200  # an idle model refuses nobody, and has learned
+    assert server.ask(path, body).status == 200  # an idle model refuses nobody, and learns
+    await_choice(server)
+
+    def burst(pool):
+        return [reply for reply in pool.map(lambda i: server.ask(path, body), range(8)) if reply.status != 200]
+
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(lambda i: server.ask(path, body), range(8)))
-    refused = [reply for reply in replies if reply.status != 200]
-    assert {reply.status for reply in refused} == {503} and 0 < len(refused) < 8
+        refused = wait_for("a refusal", lambda: burst(pool))  # where the clients are slow, each finds the model idle
+    assert {reply.status for reply in refused} == {503} and len(refused) < 8
     for reply in refused:
         assert int(reply.headers["Retry-After"]) >= 1
         assert re.search(r"model 'm' cannot answer within its latency_objective_us of 200000: \d+ rows wait, expected at most 1 with this request",
@@ -75,9 +84,14 @@ def test_grpc_clients_are_told_too(start_server, repository):
     with grpc.insecure_channel(f"localhost:{server.grpc_port}") as channel:
         infer = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer
         infer(request, timeout=PATIENCE)
-        calls = [infer.future(request, timeout=PATIENCE) for _ in range(8)]
-        refused = [call for call in calls if call.exception() is not None]
-        assert 0 < len(refused) < 8
+        await_choice(server)
+
+        def burst():
+            calls = [infer.future(request, timeout=PATIENCE) for _ in range(8)]
+            return [call for call in calls if call.exception() is not None]
+
+        refused = wait_for("a refusal", burst)
+        assert len(refused) < 8
         for call in refused:
             assert call.code() == grpc.StatusCode.UNAVAILABLE and "latency_objective_us" in call.details()
             assert 1 <= int(dict(call.trailing_metadata())["grpc-retry-pushback-ms"]) <= 300 * 8
