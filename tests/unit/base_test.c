@@ -17,8 +17,10 @@
 #include "base/string_list.h"
 #include "base/string_map.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +263,28 @@ static void a_list_of_strings_is_an_argument_vector(void **state)
   assert_null(list.items);
 }
 
+static void *take_mask(void *mask)
+{
+  pthread_sigmask(SIG_BLOCK, NULL, mask);
+  return NULL;
+}
+
+static void a_thread_blocks_all_signals_but_those_of_its_own_faults(void **state)
+{
+  (void)state;
+  static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+  sigset_t mask;
+  pthread_t thread;
+  assert_null(thread_start(&thread, "masked", take_mask, &mask));
+  pthread_join(thread, NULL);
+  for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+    assert_int_equal(sigismember(&mask, faults[i]), 0);
+  assert_int_equal(sigismember(&mask, SIGTERM), 1);
+  assert_int_equal(sigismember(&mask, SIGINT), 1);
+  assert_int_equal(sigismember(&mask, SIGHUP), 1);
+  assert_int_equal(sigismember(&mask, SIGUSR1), 1);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -273,6 +297,7 @@ int main(void)
       cmocka_unit_test(errors_keep_their_code_when_wrapped),
       cmocka_unit_test(a_list_of_strings_is_an_argument_vector),
       cmocka_unit_test(the_tightest_quota_from_the_own_control_group_up_counts),
+      cmocka_unit_test(a_thread_blocks_all_signals_but_those_of_its_own_faults),
       cmocka_unit_test(who_drops_the_last_reference_sees_what_the_others_wrote),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

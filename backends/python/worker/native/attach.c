@@ -84,9 +84,11 @@ static void become_child(void)
 
 static int start_watching(int socket)
 {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); // signals are for Python's threads
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  sigdelset(&blocked, SIGSEGV); // its own faults, as those of any thread, are for who asks for them
+  sigdelset(&blocked, SIGBUS);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before); // the others are for Python's threads
   pthread_attr_t small;
   pthread_attr_init(&small);
   pthread_attr_setstacksize(&small, 64 << 10);
