@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Starts a thread with all signals blocked, so that only the main thread handles them; those that an
-// instruction of the thread itself raises (SIGSEGV and its like) are not. `name` is cut to the
+// Starts a thread with all signals blocked, so that only the main thread handles them; those that
+// an instruction of the thread itself raises (SIGSEGV and its like) are not. `name` is cut to the
 // kernel's 15 characters. Errors: UNAVAILABLE with the thread's name and the system's reason.
 error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
 

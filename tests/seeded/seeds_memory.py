@@ -42,7 +42,7 @@ LIFE = [
          "  if (is_broken(r))\n    enter(r, REGION_LEAVING);\n", "",
          unit("shared_memory_test")),
     Seed("sigbus_blocked", "memory of clients: threads block SIGBUS (row 26)", "src/base/thread.c",
-         "  sigdelset(&all, SIGBUS);", "",
+         "FAULTS[] = {SIGBUS, ", "FAULTS[] = {",
          e2e(SAFETY, "gone_for_good")),
     Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", "src/frontend/common/tensor/infer_tensors.c",
          "    RETURN_IF_ERROR(shared_span_check(&t->spans[k]));\n", "    ;\n",
