@@ -14,20 +14,24 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
 import pytest
-from failures import Crash, ended_badly
-from gpus import fake_gpus
-from tiers import GPU_HOST, is_alone, is_of_release, is_ours, is_quick, order
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))  # for programs that use this outside of pytest (gpu_check.py)
+from failures import Crash, ended_badly  # noqa: E402
+from gpus import fake_gpus  # noqa: E402
+from tiers import GPU_HOST, is_alone, is_of_release, is_ours, is_quick, order  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
 DEADLINE = 60  # seconds for one reply
 PATIENCE = 300  # seconds for what is awaited: only what fails waits for it to pass, however loaded the machine is
+EXIT_TIMEOUT = PATIENCE - 60  # of servers whose test is not about it: a slow machine does not reach it, and what hangs is told by the server
 SANITIZER_REPORT = re.compile(r"Sanitizer:|runtime error:")
 UNCHECKED = "LeakSanitizer has encountered a fatal error"  # it could not look: threads came and went meanwhile
 
@@ -189,7 +193,7 @@ class Starter:
 
     def command(self, *repositories, flags=()):
         return [
-            str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0",
+            str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0", f"--exit-timeout-secs={EXIT_TIMEOUT}",
             "--http-address=127.0.0.1", "--grpc-address=127.0.0.1",
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
