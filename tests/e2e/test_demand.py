@@ -296,7 +296,8 @@ def test_fifty_models_share_a_budget_for_five(start_server, repository):
     with concurrent.futures.ThreadPoolExecutor(4) as clients:
         for done in [clients.submit(ask_at_random, server, names, 100, seed) for seed in range(4)]:
             done.result()
-    wait_for("the budget to be kept", lambda: used(server) <= budget)
+    # A model that is loaded while another one goes counts as its files' bytes, here more than the budget: the one that was used last stays.
+    wait_for("the budget to be kept", lambda: used(server) <= budget or len(loaded(server)) == 1)
     loads, evictions = metric(server, "nereid_demand_loads_total"), metric(server, "nereid_demand_evictions_total")
     assert metric(server, "nereid_demand_budget_bytes") == budget
     assert len(names) <= loads == evictions + len(loaded(server))
