@@ -116,6 +116,13 @@ def as_raw(array):
     return Raw(CODES[array.dtype], array.shape, array.tobytes())
 
 
+class Tensors(dict):
+    """Arrays by name, and where in the worker's region each lay."""
+
+    def __init__(self):
+        self.places = {}
+
+
 class Response:
     """One response as the host reads it."""
 
@@ -212,6 +219,7 @@ class Host:
         if _channel.channel_receive(self._self, ANSWERS, 60_000_000, ctypes.byref(message)) != 0:
             raise ConnectionError(f"no answer; the worker (status {self.process.poll()}) wrote:\n{self.output()}")
         control = Reader(self._read(message.offset, message.size))
+        self.data_place = message.offset + (message.size + 63 & ~63)
         control.responses = self._responses(message, control) if message.kind == EXECUTE else None
         _channel.channel_done(self._self, ANSWERS)
         return message.flags, control
@@ -257,6 +265,18 @@ class Host:
     def execute(self, requests, flags=LEVELS):
         """`requests`: dicts with inputs {name: array or Raw} and what else a request has. Gives the answer's flags, its
         responses, and the block."""
+        return self.end(self.begin(requests, flags))
+
+    def end(self, block):
+        """The same of the first that was begun and has not ended. Afterwards `data_place` is where the first tensor lies that
+        was copied into the answer."""
+        flags, answer = self.answer()
+        if flags & RELEASED:
+            assert _channel.channel_release(self._self, block)
+        return flags, answer.responses, block
+
+    def begin(self, requests, flags=LEVELS):
+        """Sends them only, and gives the block."""
         prepared, data = [], []
         for request in requests:
             tensors = [(name, as_raw(array)) for name, array in request.get("inputs", {}).items()]
@@ -284,21 +304,19 @@ class Host:
 
         block = self._block(control, data)
         self.send(WORK, EXECUTE, 7, flags, len(requests), block)
-        flags, answer = self.answer()
-        if flags & RELEASED:
-            assert _channel.channel_release(self._self, block[0])
-        return flags, answer.responses, block[0]
+        return block[0]
 
     # --- Responses and calls
 
     def read_tensors(self, control):
-        outputs = {}
+        outputs = Tensors()
         for _ in range(control.get("I")):
             name = control.text()
             datatype, rank = control.get("II")
             shape = struct.unpack_from(f"={rank}q", control.data, control.at)
             control.at += 8 * rank
-            data = self._read(*control.get("QQ"))
+            place, size = control.get("QQ")
+            data, outputs.places[name] = self._read(place, size), place
             if datatype in DTYPES:
                 outputs[name] = np.frombuffer(data, DTYPES[datatype]).reshape(shape)
             else:

@@ -142,6 +142,7 @@ def check_places(host):
         assert large.parameters == '{"placed": true}', large.message
         assert small.parameters == '{"placed": false}'
         assert (large.outputs["OUT"] == number + 1).all()
+        assert large.outputs.places["OUT"] != host.data_place == small.outputs.places["OUT"]
 
 
 def test_large_outputs_are_made_where_the_server_reads_them(started):

@@ -34,13 +34,15 @@ Py_ssize_t bytes_decode(const uint8_t *at, size_t size, PyObject **into, size_t 
   return (Py_ssize_t)count;
 }
 
-static PyObject *item_of(PyObject *object)
+static PyObject *element_of(PyObject *object)
 {
   if (PyBytes_Check(object)) {
     Py_INCREF(object);
     return object;
   }
+  Py_INCREF(object); // its own str() may take it out of the array
   PyObject *text = PyObject_Str(object);
+  Py_DECREF(object);
   if (text == NULL)
     return NULL;
   PyObject *bytes = PyUnicode_AsUTF8String(text);
@@ -48,39 +50,61 @@ static PyObject *item_of(PyObject *object)
   return bytes;
 }
 
-PyObject *bytes_items(PyObject *const *objects, size_t count, size_t *size)
+static PyObject *elements_of(PyObject *const *objects, size_t count)
 {
-  PyObject *items = PyTuple_New((Py_ssize_t)count);
-  if (items == NULL)
-    return NULL;
-  *size = 0;
-  for (size_t i = 0; i < count; i++) {
-    PyObject *item = item_of(objects[i] == NULL ? Py_None : objects[i]);
-    if (item == NULL) {
-      Py_DECREF(items);
-      return NULL;
-    }
-    PyTuple_SetItem(items, (Py_ssize_t)i, item);
-    Py_ssize_t length = PyBytes_Size(item);
-    if ((uint64_t)length > UINT32_MAX) {
+  PyObject *elements = PyTuple_New((Py_ssize_t)count);
+  for (size_t i = 0; elements != NULL && i < count; i++) {
+    PyObject *element = element_of(objects[i] == NULL ? Py_None : objects[i]);
+    if (element != NULL && (uint64_t)PyBytes_Size(element) > UINT32_MAX) {
       PyErr_Format(PyExc_ValueError, "an element of %zd bytes is too long for a BYTES tensor",
-                   length);
-      Py_DECREF(items);
+                   PyBytes_Size(element));
+      Py_DECREF(element);
+      element = NULL;
+    }
+    if (element == NULL) {
+      Py_DECREF(elements);
       return NULL;
     }
-    *size += sizeof(uint32_t) + (size_t)length;
+    PyTuple_SetItem(elements, (Py_ssize_t)i, element);
   }
-  return items;
+  return elements;
 }
 
-void bytes_encode(PyObject *items, uint8_t *to)
+PyObject *bytes_elements(PyObject *array)
 {
-  Py_ssize_t count = PyTuple_Size(items);
+  const array_struct *described;
+  PyObject *keeps = native_array_struct(array, &described);
+  if (keeps == NULL)
+    return NULL;
+  PyObject *elements = NULL;
+  size_t count = 1;
+  for (int i = 0; i < described->nd; i++)
+    count *= (size_t)described->shape[i];
+  if (described->typekind != 'O' || (described->flags & ARRAY_C_CONTIGUOUS) == 0)
+    PyErr_SetString(PyExc_TypeError, "expected a contiguous array of objects");
+  else
+    elements = elements_of(described->data, count);
+  Py_DECREF(keeps);
+  return elements;
+}
+
+size_t bytes_encoded_size(PyObject *elements)
+{
+  const Py_ssize_t count = PyTuple_Size(elements);
+  size_t size = (size_t)count * sizeof(uint32_t);
+  for (Py_ssize_t i = 0; i < count; i++)
+    size += (size_t)PyBytes_Size(PyTuple_GetItem(elements, i));
+  return size;
+}
+
+void bytes_encode(PyObject *elements, uint8_t *to)
+{
+  Py_ssize_t count = PyTuple_Size(elements);
   for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *item = PyTuple_GetItem(items, i);
-    uint32_t length = (uint32_t)PyBytes_Size(item);
+    PyObject *element = PyTuple_GetItem(elements, i);
+    uint32_t length = (uint32_t)PyBytes_Size(element);
     memcpy(to, &length, sizeof length);
-    memcpy(to + sizeof length, PyBytes_AsString(item), length);
+    memcpy(to + sizeof length, PyBytes_AsString(element), length);
     to += sizeof length + length;
   }
 }

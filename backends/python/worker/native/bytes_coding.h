@@ -11,11 +11,12 @@
 // with an exception set.
 Py_ssize_t bytes_decode(const uint8_t *at, size_t size, PyObject **into, size_t room);
 
-// The elements of an object array as a tuple of bytes: bytes as they are, anything else as the
-// UTF-8 of its str(). `size`: that of Triton's form. NULL with an exception set.
-PyObject *bytes_items(PyObject *const *objects, size_t count, size_t *size);
+// The elements of a C-contiguous array of objects as a tuple of bytes, which nobody changes any
+// more: bytes as they are, anything else as the UTF-8 of its str(). NULL with an exception set.
+PyObject *bytes_elements(PyObject *array);
 
-// Writes what bytes_items measured.
-void bytes_encode(PyObject *items, uint8_t *to);
+// The bytes that such a tuple has in Triton's form, and that form.
+size_t bytes_encoded_size(PyObject *elements);
+void bytes_encode(PyObject *elements, uint8_t *to);
 
 #endif

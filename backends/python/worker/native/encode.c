@@ -3,6 +3,7 @@
 #include "encode.h"
 
 #include "channel/channel_wait.h"
+#include "sole.h"
 
 #include <stdlib.h>
 
@@ -162,6 +163,7 @@ bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses, uint
                    collect(&all.responses[i], made, PyList_GetItem(responses, i), requested);
     Py_XDECREF(requested);
   }
+  is_collected = is_collected && sole_check(made, requests, responses);
   bool is_made = finish(made, &all, is_collected);
   free(all.responses);
   return is_made;

@@ -11,7 +11,8 @@ void encode_set_outputs(PyObject *names_of_outputs);
 // The answer to a WORK_EXECUTE that the worker took at `begun_ns` (0: not known) and has executed
 // now. `responses`: a list of InferenceResponse, None, and True for a
 // request that goes again. `requests`: those that they answer; outputs that a request did not ask
-// for are left out.
+// for are left out. Nobody but the caller holds the two lists, and it lets go of what is in them
+// before the answer is sent.
 bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses, uint64_t begun_ns);
 
 // The control part of a CALL_RESPONSE. `requested`: a tuple of names; `response` may be None.

@@ -169,8 +169,8 @@ static bool send_control(channel_ring ring, channel_message *sent, PyObject *con
     return region_send_plain(ring, sent);
   if (!region_send(ring, sent, made.loan, &count))
     return false;
-  // What calls with live arrays may change them when this returns; the next work comes after the
-  // answer.
+  // What calls with live arrays may change them when this returns. Behind an answer the next work
+  // may be there already: it names what nobody else can come to (sole.h).
   if (made.names_arrays && ring == CHANNEL_CALLS)
     region_await(ring, count);
   return true;

@@ -7,6 +7,7 @@
 #include "dlpack.h"
 #include "link.h"
 #include "numpy_memory.h"
+#include "sole.h"
 
 // use(Tensor, InferenceRequest, InferenceResponse, TritonError, TritonModelException)
 static PyObject *use(PyObject *module, PyObject *args)
@@ -61,36 +62,31 @@ static PyObject *fill(PyObject *module, PyObject *args)
   return count < 0 ? NULL : PyLong_FromSsize_t(count);
 }
 
+// elements(array of objects): a tuple of bytes
+static PyObject *elements(PyObject *module, PyObject *array)
+{
+  (void)module;
+  return bytes_elements(array);
+}
+
 // serialize(array of objects): Triton's form
 static PyObject *serialize(PyObject *module, PyObject *array)
 {
   (void)module;
-  const array_struct *described;
-  PyObject *keeps = native_array_struct(array, &described);
-  if (keeps == NULL)
+  PyObject *taken = bytes_elements(array);
+  if (taken == NULL)
     return NULL;
-  size_t count = 1;
-  for (int i = 0; i < described->nd; i++)
-    count *= (size_t)described->shape[i];
-  size_t size;
-  PyObject *items = NULL;
-  if (described->typekind != 'O' || (described->flags & ARRAY_C_CONTIGUOUS) == 0)
-    PyErr_SetString(PyExc_TypeError, "serialize() needs a contiguous array of objects");
-  else
-    items = bytes_items(described->data, count, &size);
-  Py_DECREF(keeps);
-  if (items == NULL)
-    return NULL;
-  PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+  PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes_encoded_size(taken));
   if (bytes != NULL)
-    bytes_encode(items, (uint8_t *)PyBytes_AsString(bytes));
-  Py_DECREF(items);
+    bytes_encode(taken, (uint8_t *)PyBytes_AsString(bytes));
+  Py_DECREF(taken);
   return bytes;
 }
 
 static PyMethodDef own_functions[] = {
     {"use", use, METH_VARARGS, "Says which classes to make."},
     {"fill", fill, METH_VARARGS, "fill(array, data): a BYTES tensor's elements"},
+    {"elements", elements, METH_O, "elements(array): a BYTES tensor's, as they are now"},
     {"serialize", serialize, METH_O, "serialize(array): a BYTES tensor's data"},
     {NULL, NULL, 0, NULL}};
 
@@ -125,7 +121,8 @@ PyMODINIT_FUNC PyInit__nereid(void)
       PyModule_AddFunctions(module, dlpack_functions) != 0 ||
       PyModule_AddFunctions(module, device_functions) != 0 ||
       PyModule_AddFunctions(module, device_region_functions) != 0 ||
-      PyModule_AddFunctions(module, numpy_memory_functions) != 0)
+      PyModule_AddFunctions(module, numpy_memory_functions) != 0 ||
+      PyModule_AddFunctions(module, sole_functions) != 0)
     return NULL;
   return module;
 }

@@ -100,6 +100,7 @@ int native_get_u64(PyObject *of, PyObject *name, uint64_t *value);
   X(_error)                                                                                        \
   X(_message)                                                                                      \
   X(_code)                                                                                         \
+  X(base)                                                                                          \
   X(__array_struct__)
 
 typedef struct native_names {

@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum {
-  GIL_WORTH = 256 << 10 // bytes: copies longer than this let other threads run
+  GIL_WORTH = 256 << 10, // bytes: copies longer than this let other threads run
+  NAMED_LEAST = 16 << 10 // bytes: less is copied sooner than told to be nobody else's
 };
 
 void outgoing_clear(outgoing *self)
@@ -72,11 +73,27 @@ static bool from_buffer(outgoing_tensor *tensor, const buffer_view *view)
 // An array's dtype can be changed after a tensor was made of it.
 static bool has_datatype(const array_struct *described, unsigned datatype)
 {
-  if (datatype == 0 || datatype >= DATATYPE_COUNT || datatype == DATATYPE_BYTES)
-    return datatype == DATATYPE_BYTES && described->typekind == 'O';
-  return described->typekind == datatype_rows[datatype].kind &&
+  return datatype != 0 && datatype < DATATYPE_COUNT && datatype != DATATYPE_BYTES &&
+         described->typekind == datatype_rows[datatype].kind &&
          described->itemsize == datatype_rows[datatype].size &&
          (described->flags & ARRAY_NOTSWAPPED) != 0;
+}
+
+// The elements of a BYTES tensor, as they were when it was made.
+static bool from_elements(outgoing_tensor *tensor, PyObject *object, PyObject *items)
+{
+  PyObject *shape = PyObject_GetAttr(object, names._shape);
+  const Py_ssize_t rank = shape == NULL ? -1 : PyTuple_Size(shape);
+  Py_intptr_t dims[MAX_NATIVE_RANK];
+  for (Py_ssize_t i = 0; i < rank && i < MAX_NATIVE_RANK; i++)
+    dims[i] = PyLong_AsSsize_t(PyTuple_GetItem(shape, i));
+  Py_XDECREF(shape);
+  if (rank < 0 || !set_shape(tensor, (unsigned)rank, dims))
+    return false;
+  Py_INCREF(items);
+  tensor->items = items;
+  tensor->size = bytes_encoded_size(items);
+  return true;
 }
 
 static bool from_array(outgoing_tensor *tensor, PyObject *array)
@@ -85,6 +102,7 @@ static bool from_array(outgoing_tensor *tensor, PyObject *array)
   tensor->keeps = native_array_struct(array, &described);
   if (tensor->keeps == NULL)
     return false;
+  tensor->array = array;
   if ((described->flags & ARRAY_C_CONTIGUOUS) == 0) {
     PyErr_SetString(PyExc_ValueError, "the tensor's array is no longer contiguous");
     return false;
@@ -98,10 +116,6 @@ static bool from_array(outgoing_tensor *tensor, PyObject *array)
   size_t count = 1;
   for (unsigned i = 0; i < tensor->rank; i++)
     count *= (size_t)tensor->dims[i];
-  if (tensor->datatype == DATATYPE_BYTES) {
-    tensor->items = bytes_items(described->data, count, &tensor->size);
-    return tensor->items != NULL;
-  }
   tensor->data = described->data;
   tensor->size = count * (size_t)described->itemsize;
   return true;
@@ -142,12 +156,14 @@ bool outgoing_add(outgoing *self, PyObject *object)
     tensor->keeps = from;
     Py_INCREF(from);
     is_good = from_buffer(tensor, &view);
+  } else if (PyTuple_Check(from)) {
+    is_good = from_elements(tensor, object, from);
   } else {
     PyObject *array = PyObject_GetAttr(object, names._array);
     is_good = array != NULL && from_array(tensor, array);
     Py_XDECREF(array);
   }
-  if (is_good && tensor->items == NULL && tensor->size > 0 && tensor->device < 0)
+  if (is_good && tensor->items == NULL && tensor->size >= NAMED_LEAST && tensor->device < 0)
     tensor->is_named = channel_is_own(native_channel, tensor->data, &tensor->offset);
 done:
   Py_XDECREF(name);

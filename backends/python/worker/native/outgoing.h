@@ -10,12 +10,13 @@
 typedef struct outgoing_tensor {
   PyObject *name;  // bytes
   PyObject *keeps; // what holds `data`
+  PyObject *array; // borrowed from `keeps`, when that is an array's
   PyObject *items; // BYTES: the elements, instead of `data`
   PyObject *range; // a Buffer of what was taken on the device, until it is what `keeps`
   const void *data;
   size_t size;
   uint64_t offset; // in the region, once it is known
-  bool is_named;   // is in the region already, or on a device
+  bool is_named;   // is in the region already, or on a device: it is not copied
   int device;      // where `data` is; -1: the CPU can read it
   bool moves;      // from the device to the CPU: there is no room in its region
   unsigned datatype;

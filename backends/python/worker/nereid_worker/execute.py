@@ -44,6 +44,7 @@ class Executor:
             if responses is None:
                 responses = self._none_returned(requests)
             elif type(responses) is list:
+                responses = responses[:]  # nobody else's, as make_answer needs it
                 self._check(requests, responses, flags)
                 if rescheduled:
                     responses = self._marked(requests, responses)
@@ -95,6 +96,7 @@ class Executor:
             return [None] * len(requests)
         self._refuse_decoupled(flags)
         if isinstance(returned, list):
+            returned = list(returned)
             self._check(requests, returned, flags)
             return self._marked(requests, returned)
         raise _WrongReturn(f"Expected a list in the execute return, found type '{type(returned)}'.")

@@ -135,7 +135,7 @@ class InferenceRequest:
         self._preferred_memory = preferred_memory
 
     def inputs(self):
-        return self._inputs
+        return self._inputs[:]
 
     def request_id(self):
         return self._request_id

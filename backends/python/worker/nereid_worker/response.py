@@ -56,7 +56,7 @@ class InferenceResponse:
         self._parameters = "" if parameters is None else parameters_text(parameters)
 
     def output_tensors(self):
-        return self._tensors
+        return self._tensors[:]
 
     def has_error(self):
         return self._error is not None

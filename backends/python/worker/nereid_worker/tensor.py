@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor: a name with an array. Those of a request look at the server's memory and make their array when asked."""
 
+import weakref
+
 import numpy as np
 
 import _nereid
@@ -28,6 +30,8 @@ TRITON_TO_NUMPY = {
 }
 _CODES = {np.dtype(numpy_type): code for code, numpy_type in TRITON_TO_NUMPY.items()}
 
+_nereid.look_into(np.ndarray, weakref.getweakrefcount)
+
 _DEVICE_CPU = 1
 _DEVICE_CUDA = 2
 _DEVICE_CUDA_HOST = 3
@@ -53,29 +57,41 @@ def _name_of(name):
     return name
 
 
-class Tensor:
-    """Tensor(name, array). The array is not copied: it is read when the response is sent."""
+def _refuse_array(name, array):
+    """Raises unless an array that is not plainly NumPy's can be sent: a masked one's data are not what it shows."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"tensor '{name}' needs a numpy.ndarray, not {type(array).__name__}")
+    if not isinstance(array.data, memoryview):
+        raise TypeError(
+            f"tensor '{name}' needs a plain numpy.ndarray, not {type(array).__name__}: of a masked array send filled()"
+        )
 
-    # _buffer: a _nereid.Buffer, or None when the tensor was made from _array. _shape: a tuple, or None: _array's.
+
+class Tensor:
+    """Tensor(name, array). The array is not copied: numbers are read when the response is sent, BYTES are taken now."""
+
+    # _buffer: a _nereid.Buffer, or None when the tensor was made from _array, or a tuple, the elements of BYTES that it
+    # was made from. _shape: a tuple, or None: _array's.
     __slots__ = ("_name", "_dtype", "_shape", "_array", "_buffer", "__weakref__")
 
     def __init__(self, name, array):
         if not name or type(name) is not str:
             name = _name_of(name)
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"tensor '{name}' needs a numpy.ndarray, not {type(array).__name__}")
+        if type(array) is not np.ndarray:
+            _refuse_array(name, array)
         dtype = array.dtype
         code = _CODES.get(dtype)
         if code is None:
             code = _slow_code(dtype)
-            if dtype.kind == "S":
-                array = array.astype(np.object_)
         if not array.flags.c_contiguous:
             array = np.ascontiguousarray(array)
         self._name = name
         self._dtype = code
         self._array = array
         self._shape = self._buffer = None
+        if code == BYTES:
+            self._shape = array.shape
+            self._buffer = _nereid.elements(array if dtype.kind == "O" else array.astype(np.object_))
 
     def name(self):
         return self._name
@@ -87,7 +103,7 @@ class Tensor:
         return list(self._array.shape if self._shape is None else self._shape)
 
     def is_cpu(self):
-        return self._buffer is None or self._buffer.device < 0
+        return type(self._buffer) is not _nereid.Buffer or self._buffer.device < 0
 
     def as_numpy(self):
         """The array, the same each time. What is written to a request's is seen in the array alone, not in the tensor."""
