@@ -200,3 +200,28 @@ def test_a_models_file_may_lie_in_another_directory(start_python, tmp_path):
     server = start_python(tmp_path / "models", flags=[f"--load-model={name}" for name in NAMED_FILES])
     assert {name: output(infer(server, name, [1])) for name in NAMED_FILES} == {
         name: [module, name] for name, (*_, module) in NAMED_FILES.items()}
+
+
+WHICH = '''
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        given = [np.array([tensor.name() for tensor in request.inputs()], np.object_) for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", names)]) for names in given]
+'''
+
+
+def test_as_many_inputs_as_are_required_suffice_whichever_they_are(start_python, tmp_path):
+    model = tmp_path / "models/which"
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(
+        'backend: "python"\ninstance_group { kind: KIND_CPU }\noutput { name: "OUTPUT0" data_type: TYPE_STRING dims: [ -1 ] }\n'
+        'input { name: "NEEDED" data_type: TYPE_INT32 dims: [ 1 ] }\ninput { name: "INPUT0" data_type: TYPE_INT32 dims: [ 1 ] optional: true }\n')
+    (model / "1/model.py").write_text(WHICH)
+    server = start_python(tmp_path / "models", flags=["--load-model=which"])
+    assert output(infer(server, "which", [1])) == ["INPUT0"]
+    answer = server.ask("/v2/models/which/infer", b'{"inputs": []}')
+    assert answer.status == 400 and "missing required input(s) ['NEEDED']" in answer.text
