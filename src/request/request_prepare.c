@@ -45,21 +45,21 @@ static error *wrong_input_count(const request *r)
   return text.failed ? error_no_memory() : request_error(r, ERROR_INVALID_ARG, "%s", text.data);
 }
 
+// How many there are counts, as in Triton, not which: with an optional input in the place of a
+// required one the model gets to decide.
 static error *check_inputs_exist(request *r)
 {
   const model_signature *s = &r->target->signature;
   if (r->input_count > s->input_count || r->input_count < s->required_input_count)
     return wrong_input_count(r);
-  size_t required = 0;
   for (uint32_t i = 0; i < r->input_count; i++) {
     request_input *input = &r->inputs[i];
     input->signature = signature_find_input(s, input->name);
     if (input->signature == NULL)
       return error_new(ERROR_INVALID_ARG, "unexpected inference input '%s' for model '%s'",
                        input->name.data, r->target->name);
-    required += !input->signature->optional;
   }
-  return required < s->required_input_count ? wrong_input_count(r) : NULL;
+  return NULL;
 }
 
 static error *check_outputs_exist(const request *r)

@@ -2,12 +2,13 @@
 """What a Python model may do, with nereid's python backend and with Triton's: requests, tensors, calls, log, metrics, errors."""
 import concurrent.futures
 import json
+import pathlib
 import re
 import socket
 
 import pytest
 from conftest import host_gpus, wait_for
-from python_sides import MODELS, in_nereid, infer, output, python_backends, server, side  # noqa: F401
+from python_sides import MODELS, in_nereid, infer, output, python_backends, server, side, start_python  # noqa: F401
 
 
 def test_one_servers_code_is_in_the_process(server, side):
@@ -163,3 +164,64 @@ def test_a_model_sees_that_its_client_left(server):
         client.sendall(b"POST /v2/models/patient/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         wait_for("the model's start", lambda: "patient: began left" in server.log)
     wait_for("the cancel", lambda: "patient: cancelled left" in server.log)
+
+
+NAMED = '''
+import numpy as np
+import triton_python_backend_utils as pb_utils
+import {neighbour}
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        told = np.array([__name__, {neighbour}.TEXT], np.object_)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", told)]) for _ in requests]
+'''
+# default_model_filename, the file that it means below the model, what the model may import, its module
+NAMED_FILES = {
+    "version": ("code.py", "1/code.py", "1/beside.py", "1.code"),
+    "below": ("src/model.py", "1/src/model.py", "1/src/beside.py", "src.model"),
+    "deeper": ("a/b/model.py", "1/a/b/model.py", "1/a/above.py", "b.model"),
+    "shared": ("../common/model.py", "common/model.py", "common/beside.py", "common.model"),
+    "other": ("../../library/model.py", "../library/model.py", "../library/beside.py", "library.model"),
+}
+
+
+def test_a_models_file_may_lie_in_another_directory(start_python, tmp_path):
+    for name, (given, file, neighbour, _) in NAMED_FILES.items():
+        model = tmp_path / "models" / name
+        (model / "1").mkdir(parents=True)
+        (model / "config.pbtxt").write_text(
+            f'backend: "python"\ndefault_model_filename: "{given}"\ninstance_group {{ kind: KIND_CPU }}\n'
+            'input { name: "INPUT0" data_type: TYPE_INT32 dims: [ -1 ] }\noutput { name: "OUTPUT0" data_type: TYPE_STRING dims: [ -1 ] }\n')
+        for part, text in ((file, NAMED.format(neighbour=pathlib.Path(neighbour).stem)), (neighbour, f"TEXT = {name!r}\n")):
+            (model / part).parent.mkdir(parents=True, exist_ok=True)
+            (model / part).write_text(text)
+    server = start_python(tmp_path / "models", flags=[f"--load-model={name}" for name in NAMED_FILES])
+    assert {name: output(infer(server, name, [1])) for name in NAMED_FILES} == {
+        name: [module, name] for name, (*_, module) in NAMED_FILES.items()}
+
+
+WHICH = '''
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        given = [np.array([tensor.name() for tensor in request.inputs()], np.object_) for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", names)]) for names in given]
+'''
+
+
+def test_as_many_inputs_as_are_required_suffice_whichever_they_are(start_python, tmp_path):
+    model = tmp_path / "models/which"
+    (model / "1").mkdir(parents=True)
+    (model / "config.pbtxt").write_text(
+        'backend: "python"\ninstance_group { kind: KIND_CPU }\noutput { name: "OUTPUT0" data_type: TYPE_STRING dims: [ -1 ] }\n'
+        'input { name: "NEEDED" data_type: TYPE_INT32 dims: [ 1 ] }\ninput { name: "INPUT0" data_type: TYPE_INT32 dims: [ 1 ] optional: true }\n')
+    (model / "1/model.py").write_text(WHICH)
+    server = start_python(tmp_path / "models", flags=["--load-model=which"])
+    assert output(infer(server, "which", [1])) == ["INPUT0"]
+    answer = server.ask("/v2/models/which/infer", b'{"inputs": []}')
+    assert answer.status == 400 and "missing required input(s) ['NEEDED']" in answer.text

@@ -277,14 +277,6 @@ static void each_mistake_is_named_in_tritons_words(void **state)
        3,
        40,
        "unexpected inference input 'C' for model 'm'"},
-      {"B",
-       TRITONSERVER_TYPE_INT8,
-       {1, 3},
-       2,
-       3,
-       "[request id: r7] expected number of inputs between 1 and 2 but got 1 inputs for model 'm'. "
-       "Got input(s) ['B'], but "
-       "missing required input(s) ['A']. Please provide all required input(s)."},
   };
   fixture *f = make_fixture(BATCHED_CONFIG);
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -295,6 +287,26 @@ static void each_mistake_is_named_in_tritons_words(void **state)
     expect_refusal(r, cases[i].message);
     request_free(r);
   }
+  free_fixture(f);
+}
+
+static void a_request_needs_as_many_inputs_as_are_required(void **state)
+{
+  (void)state;
+  const int64_t shape[] = {1, 3};
+  fixture *f = make_fixture(BATCHED_CONFIG);
+  request *r = make_request(f);
+  assert_null(request_set_id(r, "r7"));
+  expect_refusal(r, "[request id: r7] expected number of inputs between 1 and 2 but got 0 inputs "
+                    "for model 'm'. Got "
+                    "input(s) [], but missing required input(s) ['A']. Please provide all required "
+                    "input(s).");
+  request_free(r);
+  r = make_request(f);
+  add_input(r, "B", TRITONSERVER_TYPE_INT8, shape, 2, zeros, 3); // optional, A is not
+  assert_null(request_prepare(r));
+  assert_int_equal(r->batch_size, 1);
+  request_free(r);
   free_fixture(f);
 }
 
@@ -737,6 +749,7 @@ static void a_request_that_is_sent_again_is_not_cancelled_any_more(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_request_needs_as_many_inputs_as_are_required),
       cmocka_unit_test(a_good_request_gets_its_batch_size_shapes_and_key),
       cmocka_unit_test(ragged_inputs_are_not_compared_and_others_beside_them_are),
       cmocka_unit_test(a_shape_tensor_on_a_gpu_is_not_compared_by_its_content),

@@ -63,9 +63,10 @@ enum work_kind {
   // Python's version, text executable.
   WORK_HELLO = 1,
   // text JSON: {"model_name", "model_version" (text), "instance_name", "model_path" (directory of
-  // the model), "model_file" (path of model.py), "module" ("1.model", or "model" for a backend of
-  // Python), "search" [directories appended to sys.path in order]}. The worker imports the module.
-  // Answer: u8 1, u8 has auto_complete_config, u8 is execute a coroutine function, u8 has is_ready.
+  // the model), "model_file" (path of model.py), "module" ("1.model", "src.model", or "model" for a
+  // backend of Python), "search" [directories appended to sys.path in order]}. The worker imports
+  // the module. Answer: u8 1, u8 has auto_complete_config, u8 is execute a coroutine function, u8
+  // has is_ready.
   WORK_LOAD,
   // text model configuration (JSON). Answer: u8 1, text the completed configuration (JSON).
   WORK_AUTO_COMPLETE,

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/slice.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -23,6 +24,17 @@ static const char *file_name(const python_model *self)
 
 // ---- files
 
+// The file's directory as a package: its module is imported by this name and its own, so it must
+// have one. "src" of ".../1/src/model.py"; "" where the path says "." or "..".
+static slice package_of(const char *path)
+{
+  const char *end = strrchr(path, '/'), *start = end;
+  while (start[-1] != '/')
+    start--;
+  const slice name = {start, (size_t)(end - start)};
+  return name.data[0] == '.' ? SLICE("") : name;
+}
+
 // The model's file must be there; links are the server's to judge.
 static TRITONSERVER_Error *check_file(const python_model *self)
 {
@@ -34,6 +46,10 @@ static TRITONSERVER_Error *check_file(const python_model *self)
   size_t length = strlen(self->path);
   if (length < 3 || strcmp(self->path + length - 3, ".py") != 0)
     return backend_error_internal("Model name must end with '.py'. Model name is \"%s\".",
+                                  file_name(self));
+  if (package_of(self->path).size == 0)
+    return backend_error_internal("Python model file '%s': its directory has no name in the path, "
+                                  "expected one as in 'src/model.py' or '../common/model.py'",
                                   file_name(self));
   BACKEND_RETURN_IF_ERROR(backend_version_path(self->server_model, file_name(self), &below));
   return backend_open_file(self->server_model, below, &file);
@@ -54,23 +70,32 @@ static TRITONSERVER_Error *find_files(python_model *self)
   return self->backend->model_dir != NULL ? NULL : check_file(self);
 }
 
-// What WORK_LOAD tells a worker. The file is imported by its name without ".py", below the
-// version's package.
+// The module in the model's file, of two parts: directory and name. Both directories above are
+// searched.
+static json_t *module_text(const python_model *self)
+{
+  const slice package = package_of(self->path);
+  const char *name = package.data + package.size + 1;
+  const size_t parent = (size_t)(package.data + package.size - self->path);
+  return json_pack("{ss so s[s%s%s]}", "model_file", self->path, "module",
+                   json_sprintf("%.*s.%.*s", (int)package.size, package.data,
+                                (int)(strlen(name) - strlen(".py")), name),
+                   "search", self->path, parent, self->path, parent - package.size - 1,
+                   self->backend->dir);
+}
+
+// What WORK_LOAD tells a worker.
 static char *load_text(const void *model, const char *instance_name)
 {
   const python_model *self = model;
-  const char *dir = self->backend->model_dir, *file = file_name(self);
+  const char *dir = self->backend->model_dir;
   json_auto_t *load = json_pack("{ss so ss ss}", "model_name", self->name, "model_version",
                                 json_sprintf("%llu", (unsigned long long)self->version),
                                 "instance_name", instance_name, "model_path", self->dir);
-  json_t *from =
-      dir != NULL ? json_pack("{so ss s[ss]}", "model_file", json_sprintf("%s/model.py", dir),
-                              "module", "model", "search", dir, self->backend->dir)
-                  : json_pack("{ss so s[s%ss]}", "model_file", self->path, "module",
-                              json_sprintf("%llu.%.*s", (unsigned long long)self->version,
-                                           (int)(strlen(file) - 3), file),
-                              "search", self->path, (size_t)(strrchr(self->path, '/') - self->path),
-                              self->dir, self->backend->dir);
+  json_t *from = dir != NULL
+                     ? json_pack("{ss so s[ss]}", "model_file", json_sprintf("%s/model.py", dir),
+                                 "module", "model", "search", dir, self->backend->dir)
+                     : module_text(self);
   return json_object_update_new(load, from) == 0 ? json_dumps(load, JSON_COMPACT) : NULL;
 }
 
