@@ -31,14 +31,14 @@ PATIENCE = 300  # seconds for what is awaited: only what fails waits for it to p
 SANITIZER_REPORT = re.compile(r"Sanitizer(?! failed to allocate)|runtime error:")  # that: a test lets an allocation fail
 
 
-def wait_for(what, condition, deadline=PATIENCE):
-    """Calls `condition` until it is true."""
+def wait_for(what, condition, deadline=PATIENCE, pause=0.01):
+    """Calls `condition` until it is true, with a pause of so many seconds between."""
     end = time.monotonic() + deadline
     while time.monotonic() < end:
         result = condition()
         if result:
             return result
-        time.sleep(0.01)
+        time.sleep(pause)
     raise AssertionError(f"{what}: did not happen in {deadline} seconds")
 
 
