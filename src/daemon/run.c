@@ -13,6 +13,7 @@
 #include "daemon/private_repository.h"
 #include "daemon/server_setup.h"
 #include "daemon/start_summary.h"
+#include "daemon/stop_signals.h"
 #include "daemon/trace_setup.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/access_log.h"
@@ -35,14 +36,11 @@
 #define NS_PER_SECOND UINT64_C(1000000000)
 // How long the answers that are given at the exit timeout may take to leave.
 #define LAST_ANSWERS_NS NS_PER_SECOND
-// What comes within this time of the first signal is the same wish: timeout(1) and launchers signal
-// the process and its group.
-#define SAME_SIGNAL_NS NS_PER_SECOND
-#define EXIT_GPU_FAULT 3    // --on-gpu-fault=exit
-#define GPU_FAULT      (-1) // in place of a signal's number
-#define REST_SECONDS   10   // for what a stop does besides waiting
-#define LAST_WORDS     2    // seconds, of who ends the process: the log's file may hang, too
-#define CREATING       "creating server"
+#define EXIT_GPU_FAULT  3    // --on-gpu-fault=exit
+#define GPU_FAULT       (-1) // in place of a signal's number
+#define REST_SECONDS    10   // for what a stop does besides waiting
+#define LAST_WORDS      2    // seconds, of who ends the process: the log's file may hang, too
+#define CREATING        "creating server"
 
 typedef struct server_run {
   ports ports;
@@ -292,17 +290,38 @@ static void log_signal(int number)
     fprintf(stderr, "Signal (%d) received.\n", number);
 }
 
+// Main waits for the stop, and `number` has come; returns when that changes nothing.
+static void hear_again(const server_run *l, stop_signals *signals, int number)
+{
+  if (!stop_signals_again(signals, number, clock_monotonic_ns())) {
+    if (stop_signals_tell(signals))
+      frontend_log_info(
+          "signal (%d) ignored, since the server is stopping already (a second SIGINT "
+          "ends it at once, and so does a signal %d seconds after the first)",
+          number, STOP_AGAIN_SECONDS);
+    return;
+  }
+  log_signal(number);
+  if (logs_json())
+    frontend_log_error("%s", "stopped at once by the second signal");
+  else
+    fprintf(stderr, "error: stopped at once by the second signal\n");
+  private_repository_remove(l->ports.options);
+  _exit(EXIT_FAILURE);
+}
+
 // The time is over. Start-up may still be at work, in a backend that never returns.
 static bool stop_failed(const server_run *l)
 {
   return atomic_load(&l->drained) && l->stop_outcome != NULL;
 }
 
-// Drains and stops. What does not end in time is left to the process's end.
-static int stop(server_run *l, bool startup_runs)
+// Drains and stops, since `number` has come. What does not end in time is left to the process's
+// end.
+static int stop(server_run *l, int number, bool startup_runs)
 {
   pthread_t startup = l->helper;
-  const uint64_t begin_ns = clock_monotonic_ns();
+  stop_signals signals = stop_signals_first(number, clock_monotonic_ns());
   l->ready = false;
   notify_service_manager("STOPPING=1");
   limit_end(l);
@@ -315,16 +334,9 @@ static int stop(server_run *l, bool startup_runs)
   }
   size_t reports_due = startup_runs ? 2 : 1; // start-up ends early, and reports too
   for (size_t reports = 0; reports < reports_due && !stop_failed(l);) {
-    int number = await_event(l, &reports);
-    if (number <= 0 || clock_monotonic_ns() - begin_ns < SAME_SIGNAL_NS)
-      continue;
-    log_signal(number);
-    if (logs_json())
-      frontend_log_error("%s", "stopped at once by the second signal");
-    else
-      fprintf(stderr, "error: stopped at once by the second signal\n");
-    private_repository_remove(l->ports.options);
-    _exit(EXIT_FAILURE);
+    int again = await_event(l, &reports);
+    if (again > 0)
+      hear_again(l, &signals, again);
   }
   if (stop_failed(l)) {
     fail("failed to stop server", l->stop_outcome);
@@ -387,7 +399,7 @@ static int serve(server_run *l)
   int number = await_event(l, &reports);
   if (number != 0) {
     log_signal(number);
-    return stop(l, true);
+    return stop(l, number, true);
   }
   pthread_join(l->helper, NULL);
   bool gives_up = l->startup_outcome != NULL && l->ports.options->exit_on_error;
@@ -410,7 +422,7 @@ static int serve(server_run *l)
   notify_service_manager("READY=1");
   number = await_event(l, &reports);
   log_signal(number);
-  return stop(l, false);
+  return stop(l, number, false);
 }
 
 static error *open_events(server_run *l)

@@ -36,14 +36,14 @@ SANITIZER_REPORT = re.compile(r"Sanitizer:|runtime error:")
 UNCHECKED = "LeakSanitizer has encountered a fatal error"  # it could not look: threads came and went meanwhile
 
 
-def wait_for(what, condition, deadline=PATIENCE):
-    """Calls `condition` until it is true."""
+def wait_for(what, condition, deadline=PATIENCE, pause=0.01):
+    """Calls `condition` until it is true, with a pause of so many seconds between."""
     end = time.monotonic() + deadline
     while time.monotonic() < end:
         result = condition()
         if result:
             return result
-        time.sleep(0.01)
+        time.sleep(pause)
     raise AssertionError(f"{what}: did not happen in {deadline} seconds")
 
 

@@ -335,9 +335,9 @@ BLOCKING = [
 ]
 
 CHANGES = [
-    Seed("second_signal_at_once", "availability: a signal that timeout(1) sends twice cuts requests off", "src/daemon/run.c",
-         "number <= 0 || clock_monotonic_ns() - begin_ns < SAME_SIGNAL_NS", "number == 0",
-         e2e("test_lifecycle.py", "come_together_are_one")),
+    Seed("second_signal_at_once", "availability: a SIGTERM that comes twice cuts requests off", "src/daemon/stop_signals.c",
+         "  if (number != SIGINT)\n    return false;\n", "  if (number != SIGINT)\n    return true;\n",
+         unit("stop_signals_test")),
     Seed("versions_that_left_vanish", "the index forgets a version at the next load, other than Triton", "src/core/lifecycle.c",
          "v->state == VERSION_UNAVAILABLE && !version_slot_is_excused(v)", "v->state == VERSION_UNAVAILABLE",
          e2e("test_poll.py", "come_change_and_go")),
