@@ -88,8 +88,12 @@ BROKEN = {
                          [("warning", "config.pbtxt.txt", "file 'config.pbtxt.txt' is ignored", "rename it to 'config.pbtxt'")]),
     "config.pbtext": (dict(config=None, files=("1/model.onnx", "config.pbtext")), [("warning", "config.pbtext", "file 'config.pbtext' is ignored", None)]),
     "a configuration of the version": (dict(files=("1/config.pbtxt",)), [("warning", "1/config.pbtxt", "a 'config.pbtxt' in a version's directory is ignored", None)]),
-    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library 'libtriton_identitty.so'", None)]),
-    "misspelt backend": (dict(config=CONFIG.replace('"identity"', '"onnxrutime"')), [("warning", "config.pbtxt:1:10", "unable to find", "did you mean 'onnxruntime'?")]),
+    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'identitty', try specifying runtime on the model configuration. There is no 'libtriton_identitty.so' in: ", None)]),
+    "misspelt backend": (dict(config=CONFIG.replace('"identity"', '"onnxrutime"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'onnxrutime'", "did you mean 'onnxruntime'?")]),
+    "a runtime that is not there": (dict(config=CONFIG + 'runtime: "libx.so"\n'),
+                                    [("warning", "config.pbtxt:5:10", "unable to find backend library 'libx.so' for model 'net', searched: ", None)]),
+    "a runtime elsewhere": (dict(config=CONFIG + 'runtime: "../x.so"\n'),
+                            [("warning", "config.pbtxt:5:10", "backend library name '../x.so' escapes backend directory", None)]),
     "a strategy outside": (dict(config=CONFIG + 'parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/no/where.so" } }'),
                            [("warning", "config.pbtxt:5:", "Batching library path escapes model repository.", None)]),
     "a backend of its own": (dict(config=CONFIG.replace('"identity"', '"own"'), files=("1/libtriton_own.so",)), []),
@@ -113,7 +117,7 @@ BROKEN = {
     "nothing wrong": ({}, []),
 }
 AGREES = set(BROKEN) - {"missing model file", "wrong case", "another name", "no warm-up file", "config.pbtxt.txt", "config.pbtext", "unknown backend",
-                        "misspelt backend", "no labels", "a strategy outside", "a backend of its own"}
+                        "misspelt backend", "a runtime that is not there", "a runtime elsewhere", "no labels", "a strategy outside", "a backend of its own"}
 
 
 def line_of(problem, directory):
