@@ -129,13 +129,40 @@ void checked_model_fini(checked_model *m)
 
 // ---- the rules ----
 
+// Whether `path` is what the tensor `kind`[index] lacks.
+static bool is_lacked(const char *path, const char *kind, size_t index, bool has_type,
+                      bool has_dims)
+{
+  char type[48], dims[48];
+  snprintf(type, sizeof(type), "%s[%zu].data_type", kind, index);
+  snprintf(dims, sizeof(dims), "%s[%zu].dims", kind, index);
+  return (!has_type && strcmp(path, type) == 0) || (!has_dims && strcmp(path, dims) == 0);
+}
+
+static bool is_missing_part(const Inference__ModelConfig *config, const char *path)
+{
+  bool missing = false;
+  for (size_t i = 0; i < config->n_input && !missing; i++) {
+    const Inference__ModelInput *t = config->input[i];
+    missing = is_lacked(path, "input", i, t->data_type != INFERENCE__DATA_TYPE__TYPE_INVALID,
+                        t->n_dims > 0);
+  }
+  for (size_t i = 0; i < config->n_output && !missing; i++) {
+    const Inference__ModelOutput *t = config->output[i];
+    missing = is_lacked(path, "output", i, t->data_type != INFERENCE__DATA_TYPE__TYPE_INVALID,
+                        t->n_dims > 0);
+  }
+  return missing;
+}
+
 // What the backend may complete when the model is loaded.
 static bool may_be_completed(const checked_model *m, const diagnostic *d)
 {
   if (m->options->strict_model_config || d->severity != DIAGNOSTIC_ERROR)
     return false;
   return (m->config->n_input == 0 && strcmp(d->path, "input") == 0) ||
-         (m->config->n_output == 0 && strcmp(d->path, "output") == 0);
+         (m->config->n_output == 0 && strcmp(d->path, "output") == 0) ||
+         (backend_completes_named(m->config->backend) && is_missing_part(m->config, d->path));
 }
 
 static void add_wrong_name(const checked_model *m, diagnostics *found, error *e_owned,

@@ -316,14 +316,16 @@ static error *look_for_libraries(checked_model *m, int64_t version)
                                .config_owned = m->config};
   AUTO_FREE char *strategy = NULL;
   char fix[128];
-  const char *nearest = backend_traits_nearest(m->config->backend);
+  const bool named = m->config->runtime[0] != '\0'; // by the configuration
+  const char *nearest = named ? NULL : backend_traits_nearest(m->config->backend);
   if (m->config->backend[0] == '\0')
     return NULL;
   snprintf(fix, sizeof(fix), "did you mean '%s'?", nearest != NULL ? nearest : "");
   error *e = backend_is_there(&environment, &source);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE)
     check_report_add_missing_backend(m->report, m->config->backend);
-  RETURN_IF_ERROR(report_library(m, "backend", nearest != NULL ? fix : NULL, e));
+  RETURN_IF_ERROR(
+      report_library(m, named ? "runtime" : "backend", nearest != NULL ? fix : NULL, e));
   return report_library(m, "parameters[\"TRITON_BATCH_STRATEGY_PATH\"]", NULL,
                         batch_strategy_find(&environment, &source, &strategy));
 }

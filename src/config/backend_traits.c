@@ -69,3 +69,33 @@ const char *backend_traits_nearest(const char *name)
     suggestion_consider(&nearest, b->name);
   return nearest.best != NULL && strcmp(nearest.best, name) != 0 ? nearest.best : NULL;
 }
+
+static const struct {
+  const char *name;
+  bool completes_named;
+} own_backends[] = {
+    {"fil", false},     {"identity", false}, {"onnxruntime", false}, {"openvino", false},
+    {"pytorch", false}, {"python", true},    {"tensorflow", true},
+};
+
+#define OWN_BACKENDS (sizeof(own_backends) / sizeof(own_backends[0]))
+
+// Its row of own_backends, or OWN_BACKENDS.
+static size_t find_own(const char *name)
+{
+  size_t i = 0;
+  while (i < OWN_BACKENDS && strcmp(own_backends[i].name, name) != 0)
+    i++;
+  return i;
+}
+
+bool backend_is_own(const char *name)
+{
+  return find_own(name) < OWN_BACKENDS;
+}
+
+bool backend_completes_named(const char *name)
+{
+  const size_t i = find_own(name);
+  return i == OWN_BACKENDS ? name[0] != '\0' : own_backends[i].completes_named;
+}

@@ -49,6 +49,13 @@ const backend_traits *backend_traits_of(const char *name);
 // The other backend's name that is most like this one; NULL: none is close.
 const char *backend_traits_nearest(const char *name);
 
+// Whether the backend comes with nereid. Of another's nobody knows what it does.
+bool backend_is_own(const char *name);
+
+// Whether a load may complete a tensor that the configuration names, and of which it lacks the data
+// type or the dims. Other backends complete a list of tensors that is empty, or nothing.
+bool backend_completes_named(const char *name);
+
 // The backend that runs others.
 const backend_traits *backend_traits_runner(void);
 

@@ -9,6 +9,7 @@
 #include "config/reflection.h"
 #include "config/strings.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 // ---- lifetime ----
@@ -242,6 +243,25 @@ bool config_element_count(const int64_t *dims, size_t count, int64_t *elements)
   }
   *elements = variable ? -1 : product;
   return true;
+}
+
+static bool ascend(const double *bounds, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!isfinite(bounds[i]) || (i > 0 && bounds[i - 1] >= bounds[i]))
+      return false;
+  return true;
+}
+
+const char *config_metric_in_vain(const Inference__ModelMetrics__MetricControl *control)
+{
+  const Inference__ModelMetrics__MetricControl__HistogramOptions *options =
+      control->histogram_options;
+  if (strcmp(control->metric_identifier->family, CONFIG_METRIC_FAMILY) != 0)
+    return "is not a customizable metric in Triton core, expected " CONFIG_METRIC_FAMILY;
+  return ascend(options->buckets, options->n_buckets)
+             ? NULL
+             : "has no effect: Bucket Boundaries must be strictly sorted, and finite";
 }
 
 error *config_rename(Inference__ModelConfig *config, const char *name)

@@ -202,6 +202,13 @@ void config_select_versions(const Inference__ModelConfig *config, const int64_t 
 // A parameter's string_value, borrowed, or NULL when it is not there.
 const char *config_parameter(const Inference__ModelConfig *config, const char *key);
 
+// The one family whose buckets a model may choose.
+#define CONFIG_METRIC_FAMILY "nv_inference_first_response_histogram_ms"
+
+// Why a control of model_metrics, which the rules let pass, has no effect, to stand behind "Metric
+// family '…' in 'metric_identifier' "; NULL where it has one.
+const char *config_metric_in_vain(const Inference__ModelMetrics__MetricControl *control);
+
 bool config_is_decoupled(const Inference__ModelConfig *config);
 bool config_is_ensemble(const Inference__ModelConfig *config);
 

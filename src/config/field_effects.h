@@ -6,7 +6,8 @@
 
 typedef enum field_reader {
   FIELD_USED,       // by the server; or it refuses the field, which is then not in vain
-  FIELD_OF_BACKEND, // by backends alone: `reader`, or, of ours, none
+  FIELD_OF_BACKEND, // by backends alone: of ours by `readers`
+  FIELD_OF_MODELS,  // of what has a backend, whichever: in vain for ensembles
   FIELD_OF_GPUS,    // as that, of models on GPUs: in vain where there is none
   FIELD_UNUSED,     // by nobody, whatever the backend
 } field_reader;
@@ -14,8 +15,8 @@ typedef enum field_reader {
 typedef struct field_effect {
   const char *field; // message and field, without the package: "ModelInput.dims"
   field_reader kind;
-  const char *reader; // the backend that reads it, or NULL: of ours none; of GPUs any may
-  const char *reason; // why it has no effect; NULL where it is used
+  const char *readers; // names of the backends that read it; or NULL: of ours none; of GPUs any may
+  const char *reason;  // why it has no effect; NULL where it is used
 } field_effect;
 
 // In the order of the proto; a row without a field ends it.

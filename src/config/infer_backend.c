@@ -59,6 +59,14 @@ static error *has_file(const backend_format *format, const file_root *model_dir,
   return NULL;
 }
 
+// A file's name says the backend whatever else the platform is, as in Triton, which leaves out
+// TensorFlow.
+static bool is_named_file(const backend_format *format, const Inference__ModelConfig *config)
+{
+  return !config_is_ensemble(config) && is(config->default_model_filename, format->file) &&
+         (format->platform == NULL || !format->platform_needs_file);
+}
+
 // Whether this is the model's format: by the platform or the file that are named, by the backend
 // where that is enough, or, where nothing is named, by a file that is there.
 static error *applies(const backend_traits *backend, const backend_format *format,
@@ -70,7 +78,7 @@ static error *applies(const backend_traits *backend, const backend_format *forma
     return NULL;
   if (is_set(config->platform))
     *result = is(config->platform, format->platform) ||
-              (format->platform == NULL && is(config->backend, backend->name));
+              (is_set(config->backend) ? format->platform == NULL : is_named_file(format, config));
   else if (is_set(config->backend) && !format->platform_needs_file)
     *result = true;
   else if (is_set(config->default_model_filename))

@@ -418,8 +418,10 @@ static error *read_list(text_reader *reader, ProtobufCMessage *message, field_re
   return NULL;
 }
 
+// *meant becomes the nearest field where a reader goes on and the value may be that field's: what
+// is in it is looked at, too.
 static error *unknown_field(text_reader *reader, const ProtobufCMessageDescriptor *descriptor,
-                            const token *at)
+                            const token *at, field_ref *meant)
 {
   const char *similar =
       text_is_told(reader) ? reflection_suggest_field(descriptor, at->text) : NULL;
@@ -428,6 +430,10 @@ static error *unknown_field(text_reader *reader, const ProtobufCMessageDescripto
     did_you_mean(reader, similar, end);
     if (similar == NULL)
       text_hint_level(reader, at);
+    else if (text_goes_on(reader))
+      *meant = reflection_field(descriptor, slice_of(similar));
+    if (*meant != NULL && !text_fits(reader, *meant))
+      *meant = NULL;
   }
   return text_lexer_error(&reader->lexer, at, "Message type \"%s\" has no field named \"%.*s\".%s",
                           descriptor->name, SHOWN(*at), end);
@@ -480,8 +486,12 @@ static error *read_field(text_reader *reader, ProtobufCMessage *message)
     return expected(reader, "identifier");
   }
   field_ref field = reflection_field(message->descriptor, name.text);
-  if (field == NULL)
-    return unknown_field(reader, message->descriptor, &name);
+  if (field == NULL) {
+    error *e = unknown_field(reader, message->descriptor, &name, &field);
+    if (field == NULL)
+      return e;
+    RETURN_IF_ERROR(note(reader, e));
+  }
   text_path_add(reader, field->name);
   RETURN_IF_ERROR(check_first(reader, message, field, &name));
   RETURN_IF_ERROR(text_next(reader));

@@ -101,6 +101,9 @@ void text_name_entry(text_reader *reader, size_t first_place, const ProtobufCMes
 // Whether a field seems to begin here: a name, and what follows one.
 bool text_at_field(const text_reader *reader);
 
+// Whether what follows the name at hand looks like a value of `field`.
+bool text_fits(const text_reader *reader, field_ref field);
+
 // Steps over one value, brackets and all; over nothing at a closing bracket.
 error *text_skip_value(text_reader *reader);
 

@@ -87,17 +87,47 @@ static bool at_opener(const text_reader *reader)
   return text_at_symbol(reader, '{') || text_at_symbol(reader, '<') || text_at_symbol(reader, '[');
 }
 
+// Moves `ahead`; false behind what is no token.
+static bool look_ahead(text_lexer *ahead)
+{
+  error *e = text_lexer_next(ahead);
+  error_free(e);
+  return e == NULL;
+}
+
+static bool is_symbol_of(const text_lexer *ahead, const char *symbols)
+{
+  return ahead->current.kind == TOKEN_SYMBOL &&
+         strchr(symbols, ahead->current.text.data[0]) != NULL;
+}
+
 bool text_at_field(const text_reader *reader)
 {
-  if (text_current(reader)->kind != TOKEN_IDENTIFIER)
-    return false;
   text_lexer ahead = reader->lexer;
-  error *e = text_lexer_next(&ahead);
-  if (e != NULL) {
-    error_free(e);
+  return text_current(reader)->kind == TOKEN_IDENTIFIER && look_ahead(&ahead) &&
+         is_symbol_of(&ahead, ":{<[");
+}
+
+bool text_fits(const text_reader *reader, field_ref field)
+{
+  text_lexer ahead = reader->lexer;
+  if (!look_ahead(&ahead) || (is_symbol_of(&ahead, ":") && !look_ahead(&ahead)))
     return false;
+  if (field->label == PROTOBUF_C_LABEL_REPEATED && is_symbol_of(&ahead, "[") && !look_ahead(&ahead))
+    return false;
+  const token_kind kind = ahead.current.kind;
+  switch (field->type) {
+  case PROTOBUF_C_TYPE_MESSAGE:
+    return is_symbol_of(&ahead, "{<");
+  case PROTOBUF_C_TYPE_STRING:
+    return kind == TOKEN_STRING;
+  case PROTOBUF_C_TYPE_ENUM:
+    return kind == TOKEN_IDENTIFIER;
+  case PROTOBUF_C_TYPE_BOOL:
+    return kind == TOKEN_IDENTIFIER || kind == TOKEN_INTEGER;
+  default:
+    return kind == TOKEN_INTEGER || kind == TOKEN_FLOAT || is_symbol_of(&ahead, "-");
   }
-  return ahead.current.kind == TOKEN_SYMBOL && strchr(":{<[", ahead.current.text.data[0]) != NULL;
 }
 
 static error *skip_bracket(text_reader *reader)

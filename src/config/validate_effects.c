@@ -4,6 +4,7 @@
 // load does not ask. Called on its caller's thread.
 #include "base/cleanup.h"
 #include "config/field_effects.h"
+#include "config/parameter_names.h"
 #include "config/reflection.h"
 #include "config/rules.h"
 #include "config/suggestion.h"
@@ -13,34 +14,39 @@
 
 // ---- fields that nothing reads ----
 
-static const char *const own_backends[] = {"fil",      "identity", "onnxruntime",
-                                           "openvino", "python",   "pytorch"};
-
-static bool is_own(const char *backend)
+// Whether `name` is one of `names`, between which are blanks.
+static bool is_among(const char *name, const char *names)
 {
-  for (size_t i = 0; i < sizeof(own_backends) / sizeof(own_backends[0]); i++) {
-    if (is_text(own_backends[i], backend))
+  const size_t size = strlen(name);
+  for (const char *at = names; *at != '\0'; at += strspn(at, " ")) {
+    const size_t length = strcspn(at, " ");
+    if (length == size && strncmp(at, name, size) == 0)
       return true;
+    at += length;
   }
   return false;
 }
 
+// Another's backend may read anything.
 static bool is_unread(const rules *r, const field_effect *effect)
 {
-  return is_own(r->config->backend) &&
-         (effect->reader == NULL || !is_text(effect->reader, r->config->backend));
+  const char *backend = r->config->backend;
+  return (backend_is_own(backend) || config_is_ensemble(r->config)) &&
+         (effect->readers == NULL || !is_among(backend, effect->readers));
 }
 
-// Another's backend may read anything. NULL: somebody reads it.
+// NULL: somebody reads it.
 static const char *why_in_vain(const rules *r, const field_effect *effect)
 {
   switch (effect->kind) {
   case FIELD_OF_BACKEND:
     return is_unread(r, effect) ? effect->reason : NULL;
+  case FIELD_OF_MODELS:
+    return config_is_ensemble(r->config) ? effect->reason : NULL;
   case FIELD_OF_GPUS:
     if (r->gpus.count == 0)
       return "there is no GPU";
-    return effect->reader != NULL && is_unread(r, effect) ? effect->reason : NULL;
+    return effect->readers != NULL && is_unread(r, effect) ? effect->reason : NULL;
   case FIELD_UNUSED:
     return effect->reason;
   default:
@@ -194,6 +200,27 @@ static void warn_of_samples(rules *r)
   }
 }
 
+// What the rules refuse is told by them.
+static bool is_complete(const Inference__ModelMetrics__MetricControl *control)
+{
+  return control->metric_identifier != NULL && !is_text(control->metric_identifier->family, "") &&
+         control->metric_options_case ==
+             INFERENCE__MODEL_METRICS__METRIC_CONTROL__METRIC_OPTIONS_HISTOGRAM_OPTIONS;
+}
+
+static void warn_of_metrics(rules *r)
+{
+  const Inference__ModelMetrics *metrics = r->config->model_metrics;
+  for (size_t i = 0; metrics != NULL && i < metrics->n_metric_control; i++) {
+    const Inference__ModelMetrics__MetricControl *control = metrics->metric_control[i];
+    const char *why = is_complete(control) ? config_metric_in_vain(control) : NULL;
+    if (why != NULL)
+      rules_warn(r, say("model_metrics.metric_control[%zu]", i).text, NULL,
+                 "Metric family '%s' in 'metric_identifier' %s", control->metric_identifier->family,
+                 why);
+  }
+}
+
 // ---- shapes ----
 
 // A first dimension as a batch would have: the tensor has others, which are all known.
@@ -229,71 +256,17 @@ static void warn_of_batch_dimension(rules *r)
 
 // ---- parameters ----
 
-static const struct {
-  const char *backend; // NULL: the server itself
-  const char *name;
-} parameters[] = {
-    {NULL, "isolate"},
-    {NULL, "isolate_memory_limit"},
-    {NULL, "padding"},
-    {NULL, "padding_length"},
-    {NULL, "padding_outputs"},
-    {NULL, "padding_to"},
-    {NULL, "pinned"},
-    {NULL, "strict_outputs"},
-    {NULL, "TRITON_BATCH_STRATEGY_PATH"},
-    {NULL, "version_labels"},
-    {NULL, "version_shadow"},
-    {NULL, "version_split"},
-    {"fil", "algo"},
-    {"fil", "blocks_per_sm"},
-    {"fil", "chunk_size"},
-    {"fil", "cpu_nthread"},
-    {"fil", "is_classifier"},
-    {"fil", "layout"},
-    {"fil", "model_type"},
-    {"fil", "output_class"},
-    {"fil", "predict_proba"},
-    {"fil", "storage_type"},
-    {"fil", "threads_per_tree"},
-    {"fil", "threshold"},
-    {"fil", "transfer_threshold"},
-    {"fil", "use_experimental_optimizations"},
-    {"fil", "xgboost_allow_unknown_field"},
-    {"onnxruntime", "enable_mem_arena"},
-    {"onnxruntime", "enable_mem_pattern"},
-    {"onnxruntime", "execution_mode"},
-    {"onnxruntime", "inter_op_thread_count"},
-    {"onnxruntime", "intra_op_thread_count"},
-    {"onnxruntime", "memory.enable_memory_arena_shrinkage"},
-    {"onnxruntime", "onnxruntime_library"},
-    {"openvino", "COMPILATION_NUM_THREADS"},
-    {"openvino", "CPU_EXTENSION_PATH"},
-    {"openvino", "ENABLE_BATCH_PADDING"},
-    {"openvino", "HINT_BF16"},
-    {"openvino", "INFERENCE_NUM_THREADS"},
-    {"openvino", "INFERENCE_PRECISION_HINT"},
-    {"openvino", "NUM_STREAMS"},
-    {"openvino", "PERFORMANCE_HINT"},
-    {"openvino", "PERFORMANCE_HINT_NUM_REQUESTS"},
-    {"openvino", "RESHAPE_IO_LAYERS"},
-    {"openvino", "SKIP_OV_DYNAMIC_BATCHSIZE"},
-    {"openvino", "TARGET_DEVICE"},
-    {"python", "EXECUTION_ENV_PATH"},
-    {"python", "FORCE_CPU_ONLY_INPUT_TENSORS"},
-};
-
 // A parameter may be the model's own; one that is almost a known one is not.
 static void warn_of_parameter(rules *r, const char *name)
 {
   suggestion s = suggestion_of(slice_of(name));
   s.whole = true;
-  for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
-    if (parameters[i].backend != NULL && !is_text(parameters[i].backend, r->config->backend))
+  for (const parameter_name *known = parameter_names; known->name != NULL; known++) {
+    if (known->backend != NULL && !is_text(known->backend, r->config->backend))
       continue;
-    if (is_text(parameters[i].name, name))
+    if (is_text(known->name, name))
       return;
-    suggestion_consider(&s, parameters[i].name);
+    suggestion_consider(&s, known->name);
   }
   if (s.best != NULL)
     rules_warn(r, say("parameters[\"%s\"]", name).text, say("did you mean '%s'?", s.best).text,
@@ -309,6 +282,7 @@ void rules_effects(rules *r)
     warn_of_batching(r);
   warn_of_versions(r);
   warn_of_samples(r);
+  warn_of_metrics(r);
   warn_of_batch_dimension(r);
   for (size_t i = 0; !rules_over(r) && i < r->config->n_parameters; i++)
     warn_of_parameter(r, r->config->parameters[i]->key);

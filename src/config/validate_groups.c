@@ -59,6 +59,23 @@ static void check_kind(rules *r, const instance_group *group, const char *path)
   }
 }
 
+// As in Triton, what stands behind the number does not matter.
+static void check_profile(rules *r, const instance_group *group, const char *profile,
+                          const char *path)
+{
+  int64_t index;
+  const char *rest;
+  if (profile[0] == '\0')
+    refuse(r, path, "give the number of a profile", "profile name must not be empty");
+  else if (!text_begins_int64(profile, &index, &rest))
+    refuse(r, path, "give the number of a profile", "unable to parse '%s': stoi", profile);
+  else if (index < 0)
+    REFUSE_GROUP(r, group, path, NULL,
+                 "and platform %s specifies invalid profile %s. The field should contain the "
+                 "string representation of a non-negative integer.",
+                 r->config->platform, profile);
+}
+
 static void check_profiles(rules *r, const instance_group *group, const char *path)
 {
   if (group->n_profile == 0)
@@ -70,15 +87,8 @@ static void check_profiles(rules *r, const instance_group *group, const char *pa
                  r->config->platform);
     return;
   }
-  for (size_t i = 0; i < group->n_profile; i++) {
-    int64_t index;
-    const char *rest;
-    if (text_begins_int64(group->profile[i], &index, &rest) && index < 0)
-      REFUSE_GROUP(r, group, say("%s.profile[%zu]", path, i).text, NULL,
-                   "and platform %s specifies invalid profile %s. The field should contain the "
-                   "string representation of a non-negative integer.",
-                   r->config->platform, group->profile[i]);
-  }
+  for (size_t i = 0; i < group->n_profile; i++)
+    check_profile(r, group, group->profile[i], say("%s.profile[%zu]", path, i).text);
 }
 
 static void check_group(rules *r, const instance_group *group, size_t index)

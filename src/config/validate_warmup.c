@@ -12,7 +12,7 @@ static void check_input(rules *r, const Inference__ModelWarmup *sample, size_t i
   const Inference__ModelWarmup__Input *value = entry->value;
   const phrase path = say("model_warmup[%zu].inputs[\"%s\"]", index, entry->key);
   for (size_t i = 0; i < value->n_dims; i++) {
-    if (value->dims[i] == -1) {
+    if (value->dims[i] < 0) {
       refuse(r, say("%s.dims[%zu]", path.text, i).text, "give the size that the sample has",
              "warmup setting expects all variable-size dimensions are specified for input '%s'",
              entry->key);

@@ -9,14 +9,11 @@
 #include "metrics/exposition.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_TOLD_BYTES 1000 // of keys that are left out
-#define FIRST_RESPONSE "nv_inference_first_response_histogram_ms"
-
 // ---- labels ----
 
 // '_' and the key, as in Triton. The caller frees it; NULL when memory is short.
@@ -104,14 +101,6 @@ static error *make_labels(const Inference__ModelConfig *config, const request_ta
 
 // ---- the histogram of first responses ----
 
-static bool are_bounds(const double *bounds, size_t count)
-{
-  for (size_t i = 0; i < count; i++)
-    if (!isfinite(bounds[i]) || (i > 0 && bounds[i - 1] >= bounds[i]))
-      return false;
-  return true;
-}
-
 typedef struct bucket_bounds {
   const double *bounds;
   size_t count;
@@ -122,17 +111,13 @@ static bucket_bounds choose_bounds(const Inference__ModelConfig *config, bucket_
 {
   const Inference__ModelMetrics *metrics = config->model_metrics;
   for (size_t i = 0; metrics != NULL && i < metrics->n_metric_control; i++) {
-    const char *family = metrics->metric_control[i]->metric_identifier->family;
+    const Inference__ModelMetrics__MetricControl *control = metrics->metric_control[i];
     const Inference__ModelMetrics__MetricControl__HistogramOptions *options =
-        metrics->metric_control[i]->histogram_options;
-    if (strcmp(family, FIRST_RESPONSE) != 0)
-      log_warning("model '%s': Metric family '%s' in 'metric_identifier' is not a customizable "
-                  "metric, expected " FIRST_RESPONSE,
-                  config->name, family);
-    else if (!are_bounds(options->buckets, options->n_buckets))
-      log_warning("model '%s': the buckets of '%s' have no effect: Bucket Boundaries must be "
-                  "strictly sorted, and finite",
-                  config->name, family);
+        control->histogram_options;
+    const char *why = config_metric_in_vain(control);
+    if (why != NULL)
+      log_warning("model '%s': Metric family '%s' in 'metric_identifier' %s", config->name,
+                  control->metric_identifier->family, why);
     else
       chosen = (bucket_bounds){options->buckets, options->n_buckets};
   }

@@ -61,6 +61,8 @@ BROKEN = {
                   [("error", "config.pbtxt:3:", "", "did you mean 'dims'?"), ("error", "config.pbtxt:4:", "", "did you mean 'dims'?")]),
     "typo and rule": (dict(config=CONFIG.replace("backend:", "backnd:").replace("[ 4 ] }\noutput", "[ 0 ] }\noutput")),
                       [("error", "config.pbtxt:1:1", "", "did you mean 'backend'?"), ("error", "config.pbtxt:3:53", "model input 'INPUT0' dimension must be integer >= 1", None)]),
+    "typos in a misspelt field": (dict(config=CONFIG.replace("input {", "inputs {").replace("TYPE_FP32", "FP32", 1)),
+                                  [("error", "config.pbtxt:3:1", "", "did you mean 'input'?"), ("error", "config.pbtxt:3:36", "", "did you mean 'TYPE_FP32'?")]),
     "a bracket that is not closed": (dict(config=CONFIG.replace("[ 4 ] }\noutput", "[ 4 ]\noutput")), [("error", "config.pbtxt:", "", None)]),
     "dimension zero": (dict(config=CONFIG.replace("dims: [ 4 ]", "dims: [ 0 ]")),
                        [("error", "config.pbtxt:3:53", "model input 'INPUT0' dimension must be integer >= 1", None),
@@ -88,8 +90,12 @@ BROKEN = {
                          [("warning", "config.pbtxt.txt", "file 'config.pbtxt.txt' is ignored", "rename it to 'config.pbtxt'")]),
     "config.pbtext": (dict(config=None, files=("1/model.onnx", "config.pbtext")), [("warning", "config.pbtext", "file 'config.pbtext' is ignored", None)]),
     "a configuration of the version": (dict(files=("1/config.pbtxt",)), [("warning", "1/config.pbtxt", "a 'config.pbtxt' in a version's directory is ignored", None)]),
-    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library 'libtriton_identitty.so'", None)]),
-    "misspelt backend": (dict(config=CONFIG.replace('"identity"', '"onnxrutime"')), [("warning", "config.pbtxt:1:10", "unable to find", "did you mean 'onnxruntime'?")]),
+    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'identitty', try specifying runtime on the model configuration. There is no 'libtriton_identitty.so' in: ", None)]),
+    "misspelt backend": (dict(config=CONFIG.replace('"identity"', '"onnxrutime"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'onnxrutime'", "did you mean 'onnxruntime'?")]),
+    "a runtime that is not there": (dict(config=CONFIG + 'runtime: "libx.so"\n'),
+                                    [("warning", "config.pbtxt:5:10", "unable to find backend library 'libx.so' for model 'net', searched: ", None)]),
+    "a runtime elsewhere": (dict(config=CONFIG + 'runtime: "../x.so"\n'),
+                            [("warning", "config.pbtxt:5:10", "backend library name '../x.so' escapes backend directory", None)]),
     "a strategy outside": (dict(config=CONFIG + 'parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/no/where.so" } }'),
                            [("warning", "config.pbtxt:5:", "Batching library path escapes model repository.", None)]),
     "a backend of its own": (dict(config=CONFIG.replace('"identity"', '"own"'), files=("1/libtriton_own.so",)), []),
@@ -113,7 +119,7 @@ BROKEN = {
     "nothing wrong": ({}, []),
 }
 AGREES = set(BROKEN) - {"missing model file", "wrong case", "another name", "no warm-up file", "config.pbtxt.txt", "config.pbtext", "unknown backend",
-                        "misspelt backend", "no labels", "a strategy outside", "a backend of its own"}
+                        "misspelt backend", "a runtime that is not there", "a runtime elsewhere", "no labels", "a strategy outside", "a backend of its own"}
 
 
 def line_of(problem, directory):
@@ -199,9 +205,9 @@ def test_colours_are_for_terminals(nereid, backends, repository):
 
 
 def test_what_is_checked_may_be_named_in_many_ways(check, repository):
-    directory = make(repository, config="max_bach_size: 1\n" + CONFIG)
+    directory = make(repository, config=CONFIG.replace("batch", "bach"))
     (directory / "configs").mkdir()
-    (directory / "configs/b.pbtxt").write_text("max_buch_size: 1\n" + CONFIG)
+    (directory / "configs/b.pbtxt").write_text(CONFIG.replace("batch", "buch"))
     alone = repository.parent / "alone.txt"
     alone.write_text("backend: \"identity\"\nmax_size: 1\n")
     for word in (repository, f"{repository}/", directory, directory / "config.pbtxt", f"--model-repository={repository}"):
@@ -224,6 +230,60 @@ def test_incomplete_configurations_are_for_the_backend(check, repository):
     make(repository, config=None, name="complete", files=("1/model.onnx",))
     check(repository, status=0)
     assert "failed to open text file for read" in check("--disable-auto-complete-config", repository, status=1).stdout
+
+
+COMPLETES = """
+import triton_python_backend_utils as utils
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "IN", "data_type": "TYPE_FP32", "dims": [1]})
+        config.add_output({"name": "OUT", "data_type": "TYPE_FP32", "dims": [1]})
+        return config
+
+    def execute(self, requests):
+        return [utils.InferenceResponse([]) for request in requests]
+"""
+IN, OUT = 'input { name: "IN" data_type: TYPE_FP32 }\n', 'output { name: "OUT" dims: 1 }\n'
+
+
+def test_what_a_backend_may_complete_is_not_missed(check, start_server, repository):
+    """The parts of a tensor that is named: by Python models, not by ONNX Runtime, as servers do it."""
+    make(repository, config='backend: "python"\n' + IN + OUT, files=("1/model.py",)).joinpath("1/model.py").write_text(COMPLETES)
+    assert check("--load", repository, status=0).stdout == "1 model checked: no problems\n"
+    server = start_server(repository)
+    assert json.loads(server.ask("/v2/models/net").body)["outputs"] == [{"name": "OUT", "datatype": "FP32", "shape": [1]}]
+    assert "must specify 'dims'" in check("--disable-auto-complete-config", repository, status=1).stdout
+    make(repository, config=IN + OUT, name="onnx", files=("1/model.onnx",))
+    said = [problem["message"] for problem in report(check("--json", repository, status=1))["problems"]]
+    assert said == ["model input 'IN' must specify 'dims' for onnx", "model output 'OUT' must specify 'data_type' for onnx"]
+
+
+# Pages with tables of parameters, and the backend that reads them.
+PARAMETERS = {"model_configuration.md": "identity", "fil.md": "fil", "openvino.md": "openvino", "pytorch.md": "pytorch", "tensorflow.md": "tensorflow",
+              "backends.md#identity": "identity", "backends.md#onnxruntime": "onnxruntime"}
+
+
+def documented_parameters(page):
+    """The names in the first column of the tables that have parameters, of the whole page or of one section."""
+    name, _, section = page.partition("#")
+    text = (ROOT / "docs" / name).read_text()
+    if section:
+        (text,) = re.findall(rf"^## {section}\n(.*?)(?=^## )", text, re.M | re.S)
+    tables = re.findall(r"^\| (?:parameter|parameter of the model|key) \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.M)
+    cells = [row.split("|")[1] for table in tables for row in table.splitlines()]
+    return [name for cell in cells if "such as" not in cell for name in re.findall(r"`([A-Za-z0-9_.]+)`", cell)]
+
+
+@pytest.mark.parametrize("page", PARAMETERS)
+def test_a_misspelt_parameter_is_told(check, tmp_path, page):
+    names = documented_parameters(page)
+    assert len(names) > 4
+    config = tmp_path / "config.txt"
+    config.write_text(f'backend: "{PARAMETERS[page]}"\n' + "".join(f'parameters {{ key: "{name}x" value {{ string_value: "1" }} }}\n' for name in names))
+    fixes = {problem["field"]: problem["fix"] for problem in report(check("--json", config))["problems"] if problem["severity"] == "warning"}
+    assert fixes == {f'parameters["{name}x"]': f"did you mean '{name}'?" for name in names}
 
 
 def test_a_thousand_models(check, repository):

@@ -375,3 +375,62 @@ def test_clients_that_reset_their_connections_leave_nothing_behind(start_server,
     begin = time.monotonic()
     assert server.stop() == 0
     assert "Found 0 in-flight inferences" in server.log and time.monotonic() - begin < 25  # less than the exit timeout
+
+
+def load(server, model):
+    return server.ask(f"/v2/repository/models/{model}/load", b"")
+
+
+@pytest.mark.parametrize("retries", [1, 2])
+def test_a_load_that_fails_is_tried_again_as_often_as_the_operator_says(start_server, repository, retries):
+    """The third attempt succeeds."""
+    attempts = make_python(repository, "m", """
+        def initialize(self, args):
+            with open(os.path.join(os.path.dirname(__file__), "attempts"), "a+") as file:
+                file.write("x")
+                file.seek(0)
+                if len(file.read()) < 3:
+                    raise ValueError("not yet")
+
+        def execute(self, requests):
+            return [answer(value(request)) for request in requests]
+        """) / "1/attempts"
+    server = start_server(repository, flags=["--model-control-mode=explicit", f"--model-load-retry-count={retries}"])
+    answer = load(server, "m")
+    assert (answer.status, "not yet" in answer.text) == ((200, False) if retries == 2 else (400, True))
+    assert len(attempts.read_text()) == retries + 1
+
+
+def test_so_many_models_load_at_a_time(start_server, repository, tmp_path):
+    """Each waits while it loads, and notes when it is the third that does."""
+    for name in "abc":
+        make_python(repository, name, f"""
+            def initialize(self, args):
+                here = "{tmp_path}/begun." + args["model_name"]
+                open(here, "w").close()
+                if sum(name.startswith("begun.") for name in os.listdir("{tmp_path}")) > 2:
+                    open("{tmp_path}/three", "w").close()
+                while not os.path.exists("{tmp_path}/gate"):
+                    time.sleep(0.01)
+                os.remove(here)
+
+            def execute(self, requests):
+                return [answer(value(request)) for request in requests]
+            """)
+    server = start_server(repository, flags=["--model-load-thread-count=2"], ready=False)
+    wait_for("two of them", lambda: len(list(tmp_path.glob("begun.*"))) == 2)
+    (tmp_path / "gate").touch()
+    server.await_ready()
+    assert all(server.ask(f"/v2/models/{name}/ready").status == 200 for name in "abc")
+    assert not (tmp_path / "three").exists()
+
+
+def test_a_runtime_that_cannot_be_used_is_named(start_server, repository):
+    texts = {"__none__": "unable to find backend library '__none__' for model 'm0', searched: ",
+             "../else/libtriton_identity.so": "backend library name '../else/libtriton_identity.so' escapes backend directory"}
+    for i, runtime in enumerate(texts):
+        make_identity(repository, f"m{i}", more=f'runtime: "{runtime}"')
+    server = start_server(repository, flags=["--model-control-mode=explicit"])
+    for i, text in enumerate(texts.values()):
+        answer = load(server, f"m{i}")
+        assert answer.status == 400 and text in answer.text, answer.text

@@ -66,7 +66,6 @@ class Side:
 
 def shorten(text):
     """Without what only nereid says: where in a configuration, and where it looked for a backend."""
-    text = re.sub(r"backend library 'libtriton_(\w+)\.so'", r"backend library for backend '\1'", text)
     return re.sub(r"failed to read text proto from \S*/(\w+/config\.pbtxt).*|('\w+where').*", r"\1\2", text)
 
 

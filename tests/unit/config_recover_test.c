@@ -56,6 +56,8 @@ static void every_mistake_of_a_file_is_found(void **state)
       "TYPE_FP32, without quotes\n"
       "4:53+1 input[0].dims[1]: Expected integer, got: x | -\n"
       "4:56+20 input[0].dims[1]: Integer out of range (99999999999999999999) | -\n"
+      "5:1+14 max_batch_size: Non-repeated field \"max_batch_size\" is specified multiple times. | "
+      "remove one of them\n"
       "6:1+14 max_batch_size: Non-repeated field \"max_batch_size\" is specified multiple times. | "
       "remove one of them\n"
       "7:26+3 response_cache.enable: Invalid value for boolean field \"enable\". Value: \"yes\". | "
@@ -76,6 +78,8 @@ static void a_bracket_that_is_missing_is_guessed(void **state)
                   "field named \"output\". | close the bracket of 'reshape' in line 3 before it\n"
                   "5:3+8 output[0]: Message type \"inference.ModelOutput\" has no field named "
                   "\"data_typ\". | did you mean 'data_type'?\n"
+                  "5:13+9 output[0].data_type: Unknown enumeration value of \"TYPE_FP33\" for "
+                  "field \"data_type\". | did you mean 'TYPE_FP32'?\n"
                   "7:17+1 max_batch_size: Expected integer, got: x | -\n");
   assert_findings(
       "input [ {\n  dims: [ 1, 2\n} ]\nname: 7\n",
@@ -101,6 +105,29 @@ static void a_bracket_that_is_missing_is_guessed(void **state)
   assert_findings("input [ { dims: [ 1 ]\n  max_batch_size: 8\n} ]\n",
                   "2:3+14 input[0]: Message type \"inference.ModelInput\" has no field named "
                   "\"max_batch_size\". | write it outside of all brackets\n");
+}
+
+static void what_is_in_a_misspelt_field_is_looked_at_too(void **state)
+{
+  (void)state;
+  assert_findings("inputs [ { nmae: \"a\" data_type: FP32 dims: [ 1 ] }, { dim: [ x ] } ]\n"
+                  "output { name: \"b\" }\n",
+                  "1:1+6 : Message type \"inference.ModelConfig\" has no field named \"inputs\". | "
+                  "did you mean 'input'?\n"
+                  "1:12+4 input[0]: Message type \"inference.ModelInput\" has no field named "
+                  "\"nmae\". | did you mean 'name'?\n"
+                  "1:33+4 input[0].data_type: Unknown enumeration value of \"FP32\" for field "
+                  "\"data_type\". | did you mean 'TYPE_FP32'?\n"
+                  "1:55+3 input[1]: Message type \"inference.ModelInput\" has no field named "
+                  "\"dim\". | did you mean 'dims'?\n");
+  assert_findings("verson_policy: < latest { num_version: 2 } >\nnaem: 7\n",
+                  "1:1+13 : Message type \"inference.ModelConfig\" has no field named "
+                  "\"verson_policy\". | did you mean 'version_policy'?\n"
+                  "1:27+11 version_policy.latest: Message type "
+                  "\"inference.ModelVersionPolicy.Latest\" has no field named \"num_version\". | "
+                  "did you mean 'num_versions'?\n"
+                  "2:1+4 : Message type \"inference.ModelConfig\" has no field named \"naem\". | "
+                  "did you mean 'name'?\n");
 }
 
 static void a_list_is_one_mistake(void **state)
@@ -294,6 +321,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_mistake_of_a_file_is_found),
       cmocka_unit_test(a_bracket_that_is_missing_is_guessed),
+      cmocka_unit_test(what_is_in_a_misspelt_field_is_looked_at_too),
       cmocka_unit_test(a_list_is_one_mistake),
       cmocka_unit_test(what_another_format_has_is_known),
       cmocka_unit_test(where_a_field_belongs_is_told),
