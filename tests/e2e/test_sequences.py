@@ -39,6 +39,7 @@ def expected(name):
         "wrong": [NO_ID % name, NO_ID % name, NO_START % (77, name), NO_START % (77, name), said(1, 1, 1), NO_START % (3, name)],
         "rows": [ROWS % name, ROWS % name],
         "a second start": [said(5, 1), said(11), said(1, 1), said(2), said(4, end=1), NO_START % (1, name)],
+        "one id of two clients": ([said(5, 1)], [said(11), said(10, 1)], [said(11)], [said(13, end=1)], [NO_START % (1, name)] * 2),
         "places": (
             [said(1, 1), placed(2, 1, start=1), placed(3, 2, start=1)],
             [placed(13, 2), placed(12, 1), said(11)],
