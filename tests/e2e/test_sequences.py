@@ -82,6 +82,28 @@ def test_what_happens_to_sequences(server, name):
     assert work(server, model) == expected(strategy)[situation]
 
 
+# How many of the batch are null requests, and whether all that they hold is zeros. They answer too, and nobody gets that.
+ZEROS = """
+def execute(self, requests):
+    nulls = [r for r in requests if not value(r, "READY").any()]
+    zeros = all(not t.as_numpy().any() and t.as_numpy().size for r in nulls for t in r.inputs())
+    shapes = [value(r).shape for r in nulls]
+    facts = [len(requests), len(nulls), int(zeros), int(all(shape == value(requests[-1]).shape for shape in shapes))]
+    return [answer(np.array([facts], np.int32)) for request in requests]
+"""
+
+
+def test_rows_without_a_request_are_zeros(start_server, repository):
+    """In Triton they have whatever was in memory, which a model that does not look at READY may act on."""
+    make_sequences(repository, idle_us=LONG_US, body=ZEROS)
+    server = start_server(repository)
+    with http_client(server) as client:
+        for who in (1, 2, 3):
+            client.infer("m", [values(77)], sequence_id=who, sequence_start=True)
+        for who, facts in ((3, [3, 2, 1, 1]), (2, [2, 1, 1, 1]), (1, [1, 0, 1, 1])):
+            assert client.infer("m", [values(99)], sequence_id=who, sequence_end=who == 1).as_numpy("OUT").tolist() == [facts]
+
+
 @pytest.mark.parametrize("batch", [0, 4])
 @pytest.mark.parametrize("boolean,dtype,kind,who", [
     ("int32", "int32", "uint64", 2**64 - 2), ("fp32", "float32", "int64", 7), ("bool", "bool", "uint32", 2**32 + 5), ("bool", "bool", "string", "who?")])
