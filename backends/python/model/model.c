@@ -127,6 +127,7 @@ TRITONSERVER_Error *python_model_read_config(python_model *self)
   const json_t *policy = json_object_get(self->config, "model_transaction_policy");
   self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
   self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
+  self->workers.keeps_sequences = backend_keeps_sequences(self->config);
   return backend_tensor_configs(self->config, "output", &self->signature.outputs,
                                 &self->signature.count);
 }
@@ -148,6 +149,7 @@ static TRITONSERVER_Error *find_python(python_model *self)
   BACKEND_RETURN_IF_ERROR(
       worker_command_init(&self->command, &backend->sandbox, &paths, &self->python));
   self->workers = (worker_settings){.model = self->name,
+                                    .keeps_sequences = backend_keeps_sequences(self->config),
                                     .version = self->version,
                                     .command = self->command.items,
                                     .environment = self->environment.items,
