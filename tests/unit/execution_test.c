@@ -126,12 +126,12 @@ TRITONSERVER_Error *request_wire_write(channel *channel, device_share *devices,
   return NULL;
 }
 
-TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
+TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, TRITONBACKEND_Request *request,
                                   const output_signature *signature, const channel *channel,
                                   device_share *devices, wire_reader *reader,
                                   const wire_response *head)
 {
-  (void)response, (void)signature, (void)channel, (void)reader;
+  (void)response, (void)request, (void)signature, (void)channel, (void)reader;
   seen.had_devices = devices != NULL;
   return head->kind == RESPONSE_TENSORS
              ? NULL

@@ -187,6 +187,8 @@ static TRITONSERVER_Error *admit(execution *self, open_request *open)
     }
     open->request = NULL;
   }
+  facts->states = instance->model->signature.states;
+  facts->state_count = instance->model->signature.state_count;
   facts->handle = open->handle;
   open->trace = facts->traced_by;
   self->open[self->count++] = open;
