@@ -79,6 +79,12 @@ const char *backend_parameter(const json_t *config, const char *key)
   return json_string_value(json_object_get(parameter, "string_value"));
 }
 
+bool backend_keeps_sequences(const json_t *config)
+{
+  const json_t *batching = json_object_get(config, "sequence_batching");
+  return batching != NULL && json_array_size(json_object_get(batching, "state")) == 0;
+}
+
 const char *backend_json_text(const json_t *object, const char *key)
 {
   const char *text = json_string_value(json_object_get(object, key));

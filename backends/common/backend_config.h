@@ -25,6 +25,12 @@ TRITONSERVER_Error *backend_settings(TRITONBACKEND_Backend *backend, json_t **se
 // The text of parameters["key"].string_value, NULL when the model's configuration has none.
 const char *backend_parameter(const json_t *config, const char *key);
 
+// Whether the model itself keeps what it knows of sequences: it has them, and no states that the
+// server keeps. What is to be said of them where its process has ended is the text.
+bool backend_keeps_sequences(const json_t *config);
+#define BACKEND_SEQUENCES_LOST                                                                     \
+  "; the states of the sequences that it had are lost: they must begin again"
+
 // Member `key` as text, "" when it is absent or no string.
 const char *backend_json_text(const json_t *object, const char *key);
 

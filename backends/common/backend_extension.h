@@ -56,6 +56,14 @@ NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance);
 TRITONBACKEND_ISPEC bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance,
                                                    char *text, size_t size);
 
+// In which of its lives the instance is: a number above 0, another one once what the backend has
+// kept of sequences is lost, since the process that had it has ended. Asked before each batch of a
+// sequence's requests, by the thread that then executes the batch; must not wait. The batch is for
+// that life: if it is over before the batch has come to the process, the backend fails the batch.
+// The server refuses requests that go on with what is lost. It does not ask where it keeps the
+// states itself.
+TRITONBACKEND_ISPEC uint64_t NEREID_ModelInstanceLife(TRITONBACKEND_ModelInstance *instance);
+
 // That somebody wants to know how much memory the instance takes: the backend measures anew what it
 // cannot know by itself, such as the memory of its processes, and tells the server by
 // TRITONBACKEND_ModelInstanceReportMemoryUsage. Asked at the end of a load, and seldom afterwards,

@@ -2,6 +2,7 @@
 // Starts a model's process, talks to it, sees it end.
 #include "child.h"
 
+#include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/buffer.h"
@@ -208,10 +209,11 @@ static bool await_end_until(isolated_child *self, uint64_t deadline)
 TRITONSERVER_Error *child_why_gone(isolated_child *self, TRITONSERVER_Error_Code code)
 {
   LOCK_SCOPE(&self->lock);
-  return backend_error(code, "the process of model '%s' ended: %s", self->settings->model,
+  return backend_error(code, "the process of model '%s' ended: %s%s", self->settings->model,
                        self->cause != NULL ? self->cause
                        : self->ended       ? "it is not known how"
-                                           : "it is not answering");
+                                           : "it is not answering",
+                       self->settings->keeps_sequences ? BACKEND_SEQUENCES_LOST : "");
 }
 
 // ---- questions

@@ -19,6 +19,7 @@ typedef struct child_settings {
   char *const *arguments;
   const char *description;  // NEREID_ModelDescribe
   const char *config;       // before it was completed
+  bool keeps_sequences;     // what it knows of sequences ends with it
   void (*tick)(void *user); // its timer has run out; on the process's thread
   void *user;
 } child_settings;
@@ -36,6 +37,7 @@ typedef struct isolated_child {
   worker_process *process;
   int socket;
   int timer;
+  uint64_t life; // its number among the model's: 1, 2, …
   open_requests requests;
   pthread_mutex_t question; // held by who asks
   uint64_t questions;       // so many were asked

@@ -48,6 +48,7 @@ typedef struct isolated_instance {
   uint64_t *numbers; // of the requests
   uint32_t capacity;
   uint64_t work; // how many were sent
+  uint64_t life; // of the process that the batch is for; 0: of any
 } isolated_instance;
 
 // ---- the backend
@@ -127,6 +128,7 @@ static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *state, vo
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelName(model, &name));
   BACKEND_RETURN_IF_ERROR(backend_model_config(model, &config));
   BACKEND_RETURN_IF_ERROR(read_limit(config, name, &settings.memory_limit));
+  settings.keeps_sequences = backend_keeps_sequences(config);
   BACKEND_RETURN_IF_ERROR(supervisor_start(&settings, &self, &completed));
   TRITONSERVER_Error *error = take_completed(model, completed);
   if (error == NULL)
@@ -291,9 +293,14 @@ static void end_execution(isolated_instance *self)
   self->stage = EXECUTION_NONE;
 }
 
+// Another process than the one that the batch is for does not know its sequences.
 static TRITONSERVER_Error *begin_sent(isolated_instance *self)
 {
-  TRITONSERVER_Error *error = send_batch(self);
+  TRITONSERVER_Error *error =
+      self->life != 0 && self->life != self->child->life
+          ? backend_error_internal("the process that the request was for ended before it had "
+                                   "it" BACKEND_SEQUENCES_LOST)
+          : send_batch(self);
   if (error != NULL)
     end_execution(self);
   else
@@ -412,6 +419,12 @@ bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text
 {
   const isolated_instance *self = instance_of(instance);
   return supervisor_has_fault(self->supervisor, text, size);
+}
+
+uint64_t NEREID_ModelInstanceLife(TRITONBACKEND_ModelInstance *instance)
+{
+  isolated_instance *self = instance_of(instance);
+  return self->life = supervisor_life(self->supervisor);
 }
 
 void NEREID_ModelInstanceMeasureMemory(TRITONBACKEND_ModelInstance *instance)

@@ -58,6 +58,7 @@ struct supervisor {
   pthread_cond_t changed;
   supervisor_state state;
   isolated_child *child; // NULL while there is none
+  uint64_t lives;        // of it, or of the last one
   known_instance *instances;
   uint32_t instance_count;
   char *failure;     // why the last one ended
@@ -283,6 +284,7 @@ static bool revive(supervisor *self)
     }
     LOCK_SCOPE(&self->lock);
     self->child = child;
+    child->life = ++self->lives;
     self->started_ns = clock_monotonic_ns();
     for (uint32_t i = 0; i < self->instance_count; i++)
       if (self->instances[i].instance == NULL)
@@ -352,6 +354,7 @@ static TRITONSERVER_Error *init(supervisor *self, const supervisor_settings *set
 {
   child_settings *own = &self->settings;
   self->memory_limit = settings->memory_limit;
+  own->keeps_sequences = settings->keeps_sequences;
   own->tick = tick;
   own->user = self;
   own->arguments = self->arguments;
@@ -376,6 +379,7 @@ static TRITONSERVER_Error *start(supervisor *self)
   BACKEND_RETURN_IF_ERROR(
       child_start(&self->settings, self->timer, &self->child, &self->completed));
   self->started_ns = clock_monotonic_ns();
+  self->child->life = self->lives = 1;
   self->state = SUPERVISOR_READY;
   if (self->memory_limit > 0)
     set_timer(self);
@@ -501,6 +505,12 @@ bool supervisor_enter(supervisor *self, isolated_child **child, TRITONSERVER_Err
   atomic_fetch_add(&(*child)->executing, 1);
   touch(self);
   return true;
+}
+
+uint64_t supervisor_life(supervisor *self)
+{
+  LOCK_SCOPE(&self->lock);
+  return self->state == SUPERVISOR_READY && self->child != NULL ? self->lives : self->lives + 1;
 }
 
 void supervisor_leave(isolated_child *child)

@@ -16,6 +16,7 @@ typedef struct supervisor_settings {
   const char *program;   // nereid-model-host
   const char *library;   // libtritonserver.so
   uint64_t memory_limit; // of the process; 0: none
+  bool keeps_sequences;  // what it knows of sequences ends with it
 } supervisor_settings;
 
 // Starts the first process and its thread. `*completed`, for free(), is the model's configuration.
@@ -30,6 +31,9 @@ TRITONSERVER_Error *supervisor_add_instance(supervisor *self, const char *name,
 
 // Before the instance is gone, as the model will be.
 void supervisor_remove_instance(supervisor *self, uint32_t index);
+
+// The `life` of the process that gets the next execution.
+uint64_t supervisor_life(supervisor *self);
 
 // The process, for an execution; supervisor_leave must follow. False: there is none now, and with
 // `error` (else it is not waited for one) why.

@@ -73,6 +73,7 @@ static error *find_functions(backend *b)
       {"NEREID_ModelInstanceMaxExecutions", &f->model_instance_max_executions},
       {"NEREID_ModelInstanceFault", &f->model_instance_fault},
       {"NEREID_ModelInstanceMeasureMemory", &f->model_instance_measure_memory},
+      {"NEREID_ModelInstanceLife", &f->model_instance_life},
       {"NEREID_ModelCancelled", &f->model_cancelled},
       {"NEREID_BackendAvoidsGpus", &f->avoids_gpus},
   };

@@ -34,9 +34,10 @@ typedef struct backend_functions {
   uint32_t (*model_instance_max_executions)(TRITONBACKEND_ModelInstance *); // of the extension too
   void (*model_instance_measure_memory)(TRITONBACKEND_ModelInstance *);     // likewise
   bool (*model_instance_fault)(TRITONBACKEND_ModelInstance *, char *,
-                               size_t);           // likewise
-  void (*model_cancelled)(TRITONBACKEND_Model *); // likewise
-  bool (*avoids_gpus)(TRITONBACKEND_Backend *);   // likewise
+                               size_t);                           // likewise
+  uint64_t (*model_instance_life)(TRITONBACKEND_ModelInstance *); // likewise
+  void (*model_cancelled)(TRITONBACKEND_Model *);                 // likewise
+  bool (*avoids_gpus)(TRITONBACKEND_Backend *);                   // likewise
 } backend_functions;
 
 // What the backend prefers.

@@ -127,6 +127,8 @@ static uint32_t make_batch(instance *i, size_t first, queue_item *const *items, 
   }
   if (i->shared->sequences == NULL || kept == 0 || i->batch[first]->item.sequence == NULL)
     return kept; // as ever; the last: a warm-up
+  if ((kept = sequences_refuse_lost(i->shared->sequences, i, first, kept)) == 0)
+    return 0;
   if (i->uses_gpu && (kept = batch_do(i, first, kept, place_states, i)) == 0)
     return 0;
   error *e = i->row_controls != NULL ? sequence_rows_arrange(i, first, kept, &kept) : NULL;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "core/batch_step.h"
 #include "core/cancelled.h"
 #include "core/refuse.h"
 #include "core/sequence_controls.h"
@@ -323,16 +324,22 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
 
 // ---- what the threads call ----
 
+// The sequence's name, as text; `number` has room for one that is a number.
+static const char *name_of(const request *r, char number[24])
+{
+  snprintf(number, 24, "%" PRIu64, r->correlation_id);
+  return r->correlation_text != NULL ? r->correlation_text : number;
+}
+
 static void warn_of_restart(const request *r)
 {
   const log_subject subject = {
       .request_id = r->id.data, .model = r->target->name, .version = r->target->version};
   char number[24];
-  snprintf(number, sizeof(number), "%" PRIu64, r->correlation_id);
   log_warning_about(&subject,
                     "sequence %s for model '%s' has a conflict. The previous sequence did not end "
                     "before this sequence start. Previous sequence will be terminated early.",
-                    r->correlation_text != NULL ? r->correlation_text : number, r->target->name);
+                    name_of(r, number), r->target->name);
 }
 
 static refusal refusal_of(sequence_verdict verdict)
@@ -416,6 +423,31 @@ static void go_again(sequences *s, request *r)
   error *e = start(s, r);
   if (e != NULL)
     refuse_request(r, e, FAILURE_REJECTED);
+}
+
+// One request of a sequence is under way at a time, so that its life needs no lock.
+static error *go_on_in(request *r, void *life)
+{
+  sequence *s = r->item.sequence;
+  const uint64_t now = *(const uint64_t *)life;
+  char number[24];
+  if ((r->flags & TRITONSERVER_REQUEST_FLAG_SEQUENCE_START) != 0)
+    s->life = now;
+  if (s->life == now)
+    return NULL;
+  return request_error(r, ERROR_INTERNAL,
+                       "the state of sequence %s of model '%s' is lost, because the process that "
+                       "had it has ended: the sequence must begin again, with the START flag",
+                       name_of(r, number), r->target->name);
+}
+
+uint32_t sequences_refuse_lost(const sequences *s, instance *i, size_t first, uint32_t count)
+{
+  uint64_t (*life_of)(instance *) = i->shared->backend->functions.model_instance_life;
+  if (life_of == NULL || s->states != NULL)
+    return count;
+  uint64_t life = life_of(i);
+  return batch_do(i, first, count, go_on_in, &life);
 }
 
 static bool ends(const request *r)

@@ -36,6 +36,9 @@ void sequences_close(sequences *s);
 // `count` requests are about to be executed: the slots of sequences that end with them pass on. The
 // instance's thread.
 void sequences_taken(sequences *s, request *const *batch, uint32_t count);
+// Those of the batch that go on with what the backend has lost with its process are refused; gives
+// how many are left. The instance's thread, before the batch goes to the backend.
+uint32_t sequences_refuse_lost(const sequences *s, instance *i, size_t first, uint32_t count);
 // The target's `released`: what was under way is over, and the next one may go.
 bool sequences_released(void *sequences_pointer, request *r, uint32_t flags);
 

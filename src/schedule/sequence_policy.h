@@ -41,6 +41,7 @@ typedef enum sequence_state {
 typedef struct sequence {
   const sequence_slot *slot;      // does not change once a request was under way
   struct sequence_states *states; // of whoever executes it; NULL: none
+  uint64_t life;                  // likewise: of its instance, in which it began
   list_node node;                 // in the backlog, among the idle, or in outcome.over
   // The policy's own:
   sequence_state state;

@@ -118,6 +118,14 @@ def restarted(server, model):
     return steps(server, model, (5, 1, "start"), (6, 1, ""), (1, 1, "start"), (1, 1, ""), (2, 1, "end"), (9, 1, ""))
 
 
+def shared(server, model):
+    """Two clients with one id: their requests mix, a start takes the sequence over, an end is both's."""
+    begun = steps(server, model, (5, 1, "start"))
+    second = steps(server, model, (6, 1, ""), (10, 1, "start"))
+    first = steps(server, model, (1, 1, ""))
+    return begun, second, first, steps(server, model, (2, 1, "end")), steps(server, model, (9, 1, ""), (9, 1, "end"))
+
+
 def rows(server, model):
     """Sequences in three rows; the one in the last asks alone, then a new one comes into a row that became free."""
     begun = steps(server, model, (1, 11, "start"), (2, 12, "start"), (3, 13, "start"))
@@ -244,6 +252,7 @@ for _name in STRATEGIES:
         f"{_name}, wrong": (wrong, _name),
         f"{_name}, rows": (too_many_rows, _name),
         f"{_name}, a second start": (restarted, _name),
+        f"{_name}, one id of two clients": (shared, _name),
         f"{_name}, places": (rows, _name),
         f"{_name}, counted": (statistics, _name),
         f"{_name}, two instances": (instances, f"{_name}_two"),

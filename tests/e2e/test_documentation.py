@@ -11,7 +11,7 @@ import pytest
 from conftest import DEADLINE, PATIENCE, ROOT, Starter, make_identity
 
 README, GRPC = ROOT / "README.md", ROOT / "docs/grpc.md"
-COMMANDS = re.findall(r"```console\n\$ (.*?)\n(\{[^\n]*)\n```", README.read_text(), re.S)
+COMMANDS = re.findall(r"```console\n\$ ((?:[^`\n]*\n)+)([^`\n]+)\n```", README.read_text())
 PROGRAMS = {f"{file.stem}{i}": (text, said) for file in (README, GRPC) for i, (said, text) in
             enumerate(re.findall(r"((?:[^\n]+\n)+)\n```python\n(.*?)```", file.read_text(), re.S))}
 
@@ -23,13 +23,13 @@ def at(server, text):
 
 
 def test_there_are_examples():
-    assert len(COMMANDS) == 4 and set(PROGRAMS) == {"README0", "README1", "README2", "grpc0"}
+    assert len(COMMANDS) == 5 and set(PROGRAMS) == {"README0", "README1", "README2", "grpc0"}
 
 
 @pytest.mark.parametrize("command, printed", COMMANDS, ids=[re.search(r"models/(\w+)", command)[1] for command, _ in COMMANDS])
 def test_commands_print_what_is_written_below_them(server, command, printed):
-    run = subprocess.run(["bash", "-c", at(server, command)], stdout=subprocess.PIPE, text=True, timeout=DEADLINE)
-    assert (run.returncode, run.stdout) == (0, printed)
+    run = subprocess.run(["bash", "-c", at(server, command)], stdout=subprocess.PIPE, text=True, timeout=DEADLINE, cwd=ROOT)
+    assert (run.returncode, run.stdout.removesuffix("\n")) == (0, printed)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ensembles as they are loaded, by nereid and by Triton 2.51: what is taken or refused, in which words, and which models come and go with which."""
+import base64
 import concurrent.futures
 import contextlib
 import json
@@ -12,6 +13,14 @@ from test_demand import LARGE, size_of_a_model
 
 IN, OUT = tensor("input", "INPUT0"), tensor("output", "OUTPUT0")
 DECOUPLED = "model_transaction_policy { decoupled: true }"
+DOUBLES = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        given = [pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", 2 * one)]) for one in given]
+"""
 UNREAD = "the configuration itself is refused"
 FAILED_STEPS = {"model that is not read", "model that does not load", "model without version", "an ensemble that is invalid"}
 TO, BACK = {"INPUT0": "INPUT0"}, {"OUTPUT0": "OUTPUT0"}
@@ -440,3 +449,18 @@ def test_a_configuration_that_came_with_the_request_counts_when_a_step_changes(s
         assert life.load("a")[0] == 200
         assert json.loads(life.server.ask("/v2/models/e/config").body)["max_batch_size"] == 2
         assert answers(life.server, "e") == 200
+
+
+def test_a_step_that_came_with_a_load_request_only_is_as_good_as_any(tmp_path):
+    """Triton 2.51 refuses the ensemble, which serves all the same, and the step drops out of its index."""
+    config = {"backend": "python", "max_batch_size": 8, "input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1]}],
+              "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1]}]}
+    with living(NEREID, tmp_path, {"a": LIVES["a"], "with_sent": chain("sent", "a")}, flags=["--load-model=a"]) as life:
+        status, text = life.load("with_sent")
+        assert status == 400 and "contains models that are not available or ambiguous: sent" in text
+        code = base64.b64encode(DOUBLES.encode()).decode()
+        assert life.load("sent", **{"config": json.dumps(config), "file:1/model.py": code}) == (200, "")
+        assert life.load("with_sent") == (200, "")
+        assert json.loads(life.server.ask("/v2/models/with_sent/infer", BODY).body)["outputs"][0]["data"] == [14]
+        assert serving(life) == {"a", "sent", "with_sent"}
+        assert {(name, state) for name, _, state, _ in life.index()} == {(name, "READY") for name in ("a", "sent", "with_sent")}

@@ -289,7 +289,8 @@ def test_a_failure_names_the_ensemble(server, side):
 
 
 def test_what_a_step_does_not_answer_is_left_out(server):
-    assert ask(server, "silence", row(1)).get_response().get("outputs", []) == []
+    for outputs in (None, ["OUTPUT0"]):
+        assert ask(server, "silence", row(1), outputs=outputs).get_response().get("outputs", []) == []
     assert facts(ask(server, "silence_told", row(1)))["inputs"] == ["ALWAYS"]
     with pytest.raises(InferenceServerException, match=r"^\[400\] in ensemble 'silence_needed', \[request id: one\] expected 1 inputs but got 0 inputs for model 'a'"):
         ask(server, "silence_needed", row(1), request_id="one")

@@ -143,6 +143,32 @@ def test_a_cancellation_takes_a_step_out_of_its_queue(repository, start_server):
         wait_for("the end", lambda: "patient: cancelled" in server.log)
 
 
+def test_a_step_whose_time_in_its_queue_is_over_fails_the_request(repository, start_server):
+    waits = make_model(repository, "waits", WAITS, more="dynamic_batching { default_queue_policy { default_timeout_microseconds: 1000 } }", max_batch_size=1)
+    make_identity(repository, "a")
+    make_ensemble(repository, "both", chain("a", "waits"), max_batch_size=1)
+    server = start_server(repository)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        # One that holds the instance: its own time in the queue may be over, too, on a machine that is busy.
+        holds = [pool.submit(until_taken, server, "waits")]
+        wait_for("the first", lambda: "waits: began" in server.log)
+        for kind, status in ((http, "503"), (grpc, "StatusCode.UNAVAILABLE")):
+            with pytest.raises(InferenceServerException, match="^.*in ensemble 'both', .*Request timeout expired") as failure:
+                ask(server, "both", row(1), kind)
+            assert failure.value.status() == status
+        (waits / "1/go").touch()
+        assert (holds[0].result().as_numpy("OUTPUT0") == row(1)).all()
+    assert counts(server, "both")[:2] == (0, 2)
+
+
+def until_taken(server, model):
+    while True:
+        try:
+            return ask(server, model, row(1))
+        except InferenceServerException as late:
+            assert "Request timeout expired" in late.message()
+
+
 def test_a_failure_cancels_the_other_branches_and_is_told_once(repository, start_server):
     make_model(repository, "patient", PATIENT)
     make_model(repository, "fails", FAILS_LATER)

@@ -45,7 +45,7 @@ def test_the_client_sees_a_live_and_ready_server_with_its_models(client):
     config = client.get_model_config("add_sub")
     assert config["max_batch_size"] == 64 and config["instance_group"][0]["kind"] == "KIND_CPU"
     assert {m["name"]: m["state"] for m in client.get_model_repository_index()} == {
-        name: "READY" for name in ("add_sub", "batch_add", "digits", "identity", "preprocess")
+        name: "READY" for name in ("add_sub", "batch_add", "digits", "identity", "preprocess", "read_digit")
     }
 
 

@@ -95,6 +95,13 @@ def test_a_picture_goes_through_preprocess_into_digits(client):
     assert digits.as_numpy("digit").tolist() == [[0]]
 
 
+def test_a_picture_goes_through_the_ensemble_of_both(client):
+    assert client.infer("read_digit", [files_of(oval(), oval("GIF"))]).as_numpy("digit").tolist() == [[0], [0]]
+    with pytest.raises(InferenceServerException, match="in ensemble 'read_digit', 'file' is no image: cannot identify image file") as raised:
+        client.infer("read_digit", [files_of(b"not a picture")])
+    assert raised.value.status() == "400"
+
+
 def test_the_readmes_program_prints_what_it_says(server):
     programs = [text for text in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "PIL" in text]
     assert len(programs) == 1

@@ -39,6 +39,7 @@ def expected(name):
         "wrong": [NO_ID % name, NO_ID % name, NO_START % (77, name), NO_START % (77, name), said(1, 1, 1), NO_START % (3, name)],
         "rows": [ROWS % name, ROWS % name],
         "a second start": [said(5, 1), said(11), said(1, 1), said(2), said(4, end=1), NO_START % (1, name)],
+        "one id of two clients": ([said(5, 1)], [said(11), said(10, 1)], [said(11)], [said(13, end=1)], [NO_START % (1, name)] * 2),
         "places": (
             [said(1, 1), placed(2, 1, start=1), placed(3, 2, start=1)],
             [placed(13, 2), placed(12, 1), said(11)],
@@ -79,6 +80,28 @@ def test_what_happens_to_sequences(server, name):
     strategy, situation = strategy_and_situation(name)
     work, model = SITUATIONS[name]
     assert work(server, model) == expected(strategy)[situation]
+
+
+# How many of the batch are null requests, and whether all that they hold is zeros. They answer too, and nobody gets that.
+ZEROS = """
+def execute(self, requests):
+    nulls = [r for r in requests if not value(r, "READY").any()]
+    zeros = all(not t.as_numpy().any() and t.as_numpy().size for r in nulls for t in r.inputs())
+    shapes = [value(r).shape for r in nulls]
+    facts = [len(requests), len(nulls), int(zeros), int(all(shape == value(requests[-1]).shape for shape in shapes))]
+    return [answer(np.array([facts], np.int32)) for request in requests]
+"""
+
+
+def test_rows_without_a_request_are_zeros(start_server, repository):
+    """In Triton they have whatever was in memory, which a model that does not look at READY may act on."""
+    make_sequences(repository, idle_us=LONG_US, body=ZEROS)
+    server = start_server(repository)
+    with http_client(server) as client:
+        for who in (1, 2, 3):
+            client.infer("m", [values(77)], sequence_id=who, sequence_start=True)
+        for who, facts in ((3, [3, 2, 1, 1]), (2, [2, 1, 1, 1]), (1, [1, 0, 1, 1])):
+            assert client.infer("m", [values(99)], sequence_id=who, sequence_end=who == 1).as_numpy("OUT").tolist() == [facts]
 
 
 @pytest.mark.parametrize("batch", [0, 4])

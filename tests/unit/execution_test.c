@@ -26,8 +26,8 @@ enum {
 static char requests[MOST]; // their addresses are the requests; so are the responses'
 static TRITONBACKEND_Request *batch[MOST];
 static char channels; // its address is the channel
-static worker_link *const the_link =
-    &(worker_link){.channel = (channel *)&channels, .devices = (device_share *)&channels};
+static worker_link *const the_link = &(worker_link){
+    .channel = (channel *)&channels, .number = 1, .devices = (device_share *)&channels};
 
 // ---- the server
 
@@ -126,12 +126,12 @@ TRITONSERVER_Error *request_wire_write(channel *channel, device_share *devices,
   return NULL;
 }
 
-TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
+TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, TRITONBACKEND_Request *request,
                                   const output_signature *signature, const channel *channel,
                                   device_share *devices, wire_reader *reader,
                                   const wire_response *head)
 {
-  (void)response, (void)signature, (void)channel, (void)reader;
+  (void)response, (void)request, (void)signature, (void)channel, (void)reader;
   seen.had_devices = devices != NULL;
   return head->kind == RESPONSE_TENSORS
              ? NULL
@@ -171,6 +171,18 @@ TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool 
   assert_ptr_equal(link, the_link);
   assert_true(waits);
   return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "the worker ended");
+}
+
+TRITONSERVER_Error *worker_gone(worker *self)
+{
+  (void)self;
+  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "the worker ended");
+}
+
+uint64_t worker_life(worker *self)
+{
+  (void)self;
+  return the_link->number;
 }
 
 uint64_t worker_next_number(worker *self)
@@ -417,6 +429,33 @@ static void a_response_that_was_to_come_from_a_worker_that_is_gone_is_an_error(v
   assert_non_null(strstr(seen.text, "the worker ended"));
 }
 
+// The server has asked which worker the batch is for. Meanwhile that one ends and the next begins,
+// before the batch is sent, or while it waits for the slot.
+static void sequences_of_a_worker_that_is_gone_do_not_go_on_in_the_next(void **state)
+{
+  (void)state;
+  answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
+  for (int begins = 0; begins < 2; begins++) {
+    const bool meets_it = begins == 0;
+    bool pending;
+    assert_int_equal(NEREID_ModelInstanceLife(NULL), the_link->number);
+    the_link->number++;
+    seen.has_no_slot = !meets_it;
+    assert_null(NEREID_ModelInstanceExecuteBegin(NULL, &batch[begins], 1, &pending));
+    assert_int_equal(pending, !meets_it);
+    seen.has_no_slot = false;
+    if (pending)
+      NEREID_ModelInstanceExecuteEnd(NULL, -1, &pending);
+    assert_false(pending);
+    assert_true(seen.failures[begins] == 1 && seen.releases[begins] == 1 && seen.sent == 0);
+    assert_non_null(strstr(seen.text, "the worker ended"));
+  }
+  NEREID_ModelInstanceLife(NULL);
+  assert_null(python_instance_execute(&instance, NULL, &batch[2], 1));
+  assert_true(seen.sent == 1 && seen.responses[2] == 1 && seen.failures[2] == 0);
+  instance.told_life = 0;
+}
+
 static void who_has_no_worker_is_told_why(void **state)
 {
   (void)state;
@@ -573,6 +612,8 @@ int main(void)
       cmocka_unit_test_setup_teardown(a_response_that_comes_later_ends_its_request, begin, end),
       cmocka_unit_test_setup_teardown(
           a_response_that_was_to_come_from_a_worker_that_is_gone_is_an_error, begin, end),
+      cmocka_unit_test_setup_teardown(sequences_of_a_worker_that_is_gone_do_not_go_on_in_the_next,
+                                      begin, end),
       cmocka_unit_test_setup_teardown(who_has_no_worker_is_told_why, begin, end),
       cmocka_unit_test_setup_teardown(a_worker_that_goes_fails_each_request_once, begin, end),
       cmocka_unit_test_setup_teardown(executions_ahead_end_in_their_order, begin, end),

@@ -158,12 +158,12 @@ bool TRITONSERVER_LogIsEnabled(TRITONSERVER_LogLevel level)
 
 // ---- the codec and the worker
 
-TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
+TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, TRITONBACKEND_Request *request,
                                   const output_signature *signature, const channel *channel,
                                   device_share *devices, wire_reader *reader,
                                   const wire_response *head)
 {
-  (void)response, (void)signature, (void)channel, (void)devices;
+  (void)response, (void)request, (void)signature, (void)channel, (void)devices;
   if (reader->bad || head->kind == RESPONSE_ERROR)
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL,
                                  reader->bad ? "cannot be read" : "the model's");

@@ -461,7 +461,8 @@ static TRITONSERVER_Error *fill(const sides *both, const char *parameters, const
                                 uint32_t datatype, uint64_t size)
 {
   static backend_tensor_config outputs[] = {{.name = "OUT"}};
-  static const output_signature signature = {"m", outputs, 1};
+  static state_signature states[] = {{"KEPT", TRITONSERVER_TYPE_FP32}};
+  static const output_signature signature = {"m", outputs, 1, states, 1};
   uint8_t control[256];
   wire_writer writer = {.to = control, .room = sizeof control};
   wire_response head;
@@ -472,7 +473,8 @@ static TRITONSERVER_Error *fill(const sides *both, const char *parameters, const
   wire_tensor_write(&writer, name, datatype, DIMS, 2, both->block, size);
   wire_reader reader = {.at = control, .end = control + writer.size}, skipped = reader;
   wire_response_read(&reader, &head);
-  TRITONSERVER_Error *error = response_fill(NULL, &signature, both->host, NULL, &reader, &head);
+  TRITONSERVER_Error *error =
+      response_fill(NULL, NULL, &signature, both->host, NULL, &reader, &head);
   assert_ptr_equal(reader.at, reader.end); // past it, whatever is wrong
   wire_response_read(&skipped, &head);
   response_skip(both->host, &skipped, &head);
@@ -488,6 +490,8 @@ static void a_response_is_filled_with_what_fits(void **state)
   assert_memory_equal(filled, DATA, sizeof DATA);
   assert_null(fill(both, "", "OTHER", TRITONSERVER_TYPE_FP32, sizeof DATA));
   assert_string_equal(said, "left out OTHER;");
+  expect_error(fill(both, "", "KEPT", TRITONSERVER_TYPE_FP32, sizeof DATA),
+               "state 'KEPT' of model 'm' cannot be kept: the model is decoupled");
   expect_error(fill(both, "", "OUT", TRITONSERVER_TYPE_FP32, sizeof DATA - 1),
                "output 'OUT' of model 'm' has 23 bytes, which is not what its shape needs");
   expect_error(fill(both, "", "OUT", TRITONSERVER_TYPE_BYTES, sizeof DATA),
@@ -516,13 +520,13 @@ static void an_error_is_the_response(void **state)
   wire_reader reader = {.at = control, .end = control + writer.size};
   wire_response_read(&reader, &head);
   assert_int_equal(head.code, TRITONSERVER_ERROR_NOT_FOUND);
-  expect_error(response_fill(NULL, NULL, both->host, NULL, &reader, &head), "not here");
+  expect_error(response_fill(NULL, NULL, NULL, both->host, NULL, &reader, &head), "not here");
   control[0] = RESPONSE_FAILED + 1;
   reader = (wire_reader){.at = control, .end = control + writer.size};
   wire_response_read(&reader, &head);
   assert_true(reader.bad);
   const output_signature signature = {.model = "m"};
-  expect_error(response_fill(NULL, &signature, both->host, NULL, &reader, &head),
+  expect_error(response_fill(NULL, NULL, &signature, both->host, NULL, &reader, &head),
                "the Python worker of model 'm' gave a response that cannot be read");
 }
 

@@ -229,12 +229,14 @@ static void put_correlation(wire_writer *writer, const request_facts *facts)
 
 static void put_outputs(wire_writer *writer, const request_facts *facts)
 {
-  wire_put_u32(writer, facts->output_count);
+  wire_put_u32(writer, facts->output_count + (uint32_t)facts->state_count);
   for (uint32_t i = 0; i < facts->output_count; i++) {
     const char *name = NULL;
     TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestOutputName(facts->request, i, &name));
     wire_put_string(writer, name);
   }
+  for (size_t i = 0; i < facts->state_count; i++)
+    wire_put_string(writer, facts->states[i].name);
 }
 
 static void put_request(wire_writer *writer, const request_facts *facts, uint64_t *next)

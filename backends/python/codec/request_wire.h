@@ -7,6 +7,7 @@
 #include "backend_tensor.h"
 #include "channel.h"
 #include "codec/device_share.h"
+#include "codec/response_fill.h"
 
 // What is said of one request. Pointers belong to the request, but for `parameters`.
 typedef struct request_facts {
@@ -21,6 +22,8 @@ typedef struct request_facts {
   TRITONSERVER_InferenceTrace *traced_by; // NULL: nobody
   const char *trace;                      // its context
   uint32_t output_count;
+  const state_signature *states; // what the model may answer beside them: those of sequences
+  size_t state_count;
   backend_input *inputs; // for free()
   uint32_t input_count;
   device_range *places; // of the inputs, for free(); NULL: none is to be on a device

@@ -41,6 +41,7 @@ typedef struct execution {
   worker_link *link; // while it has a part in the slot
   uint64_t work_id;  // of the message
   uint64_t block;    // its memory
+  uint64_t life;     // the number of the worker that it is for; 0: of any
   uint32_t count;
   open_request **open; // NULL: it has been answered, or is in the worker's hands
   uint64_t batch_size;
@@ -186,6 +187,8 @@ static TRITONSERVER_Error *admit(execution *self, open_request *open)
     }
     open->request = NULL;
   }
+  facts->states = instance->model->signature.states;
+  facts->state_count = instance->model->signature.state_count;
   facts->handle = open->handle;
   open->trace = facts->traced_by;
   self->open[self->count++] = open;
@@ -241,6 +244,7 @@ static TRITONSERVER_Error *execution_new(python_instance *instance,
   }
   self->instance = instance;
   self->batch_size = batch_size;
+  self->life = instance->told_life;
   self->exec_start_ns = self->compute_start_ns = self->compute_end_ns = now;
   self->work_id = worker_next_number(instance->worker);
   admit_all(self, requests, count);
@@ -306,11 +310,14 @@ static void send_work(execution *self, channel_message *work)
     channel_close(self->link->channel);
 }
 
-// Sends the requests; does not wait. False: it has ended.
+// Sends the requests; does not wait. False: it has ended. Another worker than the one that it is
+// for does not know its sequences.
 static bool execution_send(execution *self)
 {
   channel_message work = {0};
-  TRITONSERVER_Error *error = write_requests(self, &work);
+  TRITONSERVER_Error *error = self->life != 0 && self->life != self->link->number
+                                  ? worker_gone(self->instance->worker)
+                                  : write_requests(self, &work);
   if (error != NULL)
     execution_fail(self, error);
   else if (self->count > 0)
@@ -643,6 +650,12 @@ TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance
   else
     execution_end(self);
   return NULL;
+}
+
+uint64_t NEREID_ModelInstanceLife(TRITONBACKEND_ModelInstance *server_instance)
+{
+  python_instance *instance = python_instance_of(server_instance);
+  return instance->told_life = worker_life(instance->worker);
 }
 
 uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *server_instance)

@@ -41,6 +41,7 @@ struct python_instance {
   request_table requests;
   wait_node node;
   ahead_queue ahead;
+  uint64_t told_life; // what the server was told last; 0: it does not ask. Of who executes
   const instance_calls *calls_kind;
   struct calls *calls; // of the present worker; the listener's thread
 };

@@ -54,8 +54,8 @@ void open_request_fill(const python_instance *instance, open_request *self, cons
   if (self->error != NULL)
     response_skip(channel, reader, head);
   else
-    self->error =
-        response_fill(self->response, &instance->model->signature, channel, devices, reader, head);
+    self->error = response_fill(self->response, self->request, &instance->model->signature, channel,
+                                devices, reader, head);
 }
 
 void open_request_report(const python_instance *instance, const open_request *self, bool success)

@@ -137,9 +137,27 @@ static void free_config(python_model *self)
   json_decref(self->config);
   free(self->config_text);
   free(self->signature.outputs);
+  free(self->signature.states);
   self->config = NULL;
   self->config_text = NULL;
   self->signature = (output_signature){.model = self->name};
+}
+
+// The names are the configuration's.
+static TRITONSERVER_Error *read_states(output_signature *signature, const json_t *config)
+{
+  const json_t *states = json_object_get(json_object_get(config, "sequence_batching"), "state");
+  const size_t count = json_array_size(states);
+  if (count == 0)
+    return NULL;
+  signature->states = calloc(count, sizeof *signature->states);
+  if (signature->states == NULL)
+    return backend_error_no_memory("the model's configuration");
+  for (size_t i = 0; i < count; i++)
+    signature->states[signature->state_count++] = (state_signature){
+        .name = backend_json_text(json_array_get(states, i), "output_name"),
+        .datatype = backend_datatype_of(backend_json_text(json_array_get(states, i), "data_type"))};
+  return NULL;
 }
 
 TRITONSERVER_Error *python_model_read_config(python_model *self)
@@ -152,6 +170,8 @@ TRITONSERVER_Error *python_model_read_config(python_model *self)
   const json_t *policy = json_object_get(self->config, "model_transaction_policy");
   self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
   self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
+  self->workers.keeps_sequences = backend_keeps_sequences(self->config);
+  BACKEND_RETURN_IF_ERROR(read_states(&self->signature, self->config));
   return backend_tensor_configs(self->config, "output", &self->signature.outputs,
                                 &self->signature.count);
 }
@@ -173,6 +193,7 @@ static TRITONSERVER_Error *find_python(python_model *self)
   BACKEND_RETURN_IF_ERROR(
       worker_command_init(&self->command, &backend->sandbox, &paths, &self->python));
   self->workers = (worker_settings){.model = self->name,
+                                    .keeps_sequences = backend_keeps_sequences(self->config),
                                     .version = self->version,
                                     .command = self->command.items,
                                     .environment = self->environment.items,

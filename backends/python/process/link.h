@@ -19,7 +19,8 @@
 typedef struct worker_link {
   refcount references;
   channel *channel;
-  int socket; // our end; that it is closed tells the worker to exit
+  int socket;      // our end; that it is closed tells the worker to exit
+  uint64_t number; // of the worker: 1, 2, …
   _Atomic(device_share *) devices;
   // The id of a question for readiness that the worker has not answered yet; 0: none. Of the thread
   // that has the slot.

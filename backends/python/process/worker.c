@@ -115,7 +115,7 @@ static const process_events EVENTS = {
 static void enter(worker *self, worker_link *link)
 {
   LOCK_SCOPE(&self->lock);
-  self->number++;
+  link->number = ++self->number;
   self->checked = WORKER_UNCHECKED;
   self->ready_until_ns = 0;
   self->link = link;

@@ -22,6 +22,7 @@ typedef struct worker_settings {
   const char *interpreter; // its path, for texts
   size_t shared_bytes;     // worker_link_new
   int64_t timeout_s;       // for its start, and its end
+  bool keeps_sequences;    // what it knows of sequences ends with it
   // What WORK_LOAD tells it, for free(); NULL: no memory.
   char *(*load_text)(const void *load_user, const char *instance_name);
   const void *load_user;
@@ -69,6 +70,13 @@ void worker_free(worker *self);
 
 // Bytes of memory that the worker, its guard and all that it has started take; 0: there is none.
 uint64_t worker_memory(worker *self);
+
+// The number of the worker that gets what is sent next: the present one's, or, where that has
+// ended, the next one's.
+uint64_t worker_life(worker *self);
+
+// How the last one ended.
+TRITONSERVER_Error *worker_gone(worker *self);
 
 // What lines about it are about; a request's id may be added.
 const char *worker_name(const worker *self);

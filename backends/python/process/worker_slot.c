@@ -3,6 +3,7 @@
 // Any thread.
 #include "process/worker_slot.h"
 
+#include "backend_config.h"
 #include "backend_error.h"
 #include "base/cleanup.h"
 #include "base/state.h"
@@ -66,8 +67,21 @@ TRITONSERVER_Error *worker_gone_locked(const worker *self, const worker_link *li
   const char *cause = link != NULL && link->end_cause != NULL ? link->end_cause : self->cause;
   return backend_error(
       self->dies_often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
-      "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
-      worker_name(self), self->settings->model, cause == NULL ? "it is not known how" : cause);
+      "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s%s",
+      worker_name(self), self->settings->model, cause == NULL ? "it is not known how" : cause,
+      self->settings->keeps_sequences ? BACKEND_SEQUENCES_LOST : "");
+}
+
+TRITONSERVER_Error *worker_gone(worker *self)
+{
+  LOCK_SCOPE(&self->lock);
+  return worker_gone_locked(self, NULL);
+}
+
+uint64_t worker_life(worker *self)
+{
+  LOCK_SCOPE(&self->lock);
+  return self->ended < self->number ? self->number : self->number + 1;
 }
 
 static bool has_ended_locked(const worker *self, const worker_link *link)
