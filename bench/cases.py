@@ -28,6 +28,7 @@ PYTHON = (sides.nereid_python, sides.triton_python)
 METRICS = (sides.nereid_metrics, sides.triton_metrics)
 SCRAPES = (1000, 5000)
 CACHED = (sides.nereid_cached, sides.triton_cached)
+MISSED = (*CACHED, sides.without_cache)
 TRACED = (sides.nereid_traced, sides.triton_traced)
 NOT_TRACED = (sides.nereid, sides.traced)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
@@ -35,6 +36,10 @@ FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
 
 def small(directory, model):
     return load.json_request(directory, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16) + numpy.float32(0.5))
+
+
+def small_distinct(directory, model):
+    return load.distinct_request(directory, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16) + numpy.float32(0.5))
 
 
 def four_megabytes(directory, model):
@@ -128,6 +133,7 @@ LOADS = (
     Load("small JSON, plain, not traced beside each traced", NOT_TRACED, "plain", small, (1, 32), ALL),
     Load("cache hit, small JSON", CACHED, "cached", small, (1, 32), ALL),
     Load("cache hit, 4 MB binary", CACHED, "cached_large", four_megabytes, (1,), ("rps", "p50", "cpu")),
+    Load("cache miss, small JSON", MISSED, "cached", small_distinct, (1, 32), ALL),
     Load("4 MB binary", BOTH, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("4 MB shared memory", BOTH, "large", four_megabytes_shared, (1, 4), ("rps", "p50", "cpu"), shared_object),
     Load("gRPC small, batcher", GRPC, "small", small_grpc, ((1, 1), (1, 32), (32, 1)), ALL),
@@ -342,11 +348,12 @@ VARIABLE = (
 )
 
 
-def lengths_once(server, side, seconds):
-    (rows, executions), cpu = server.model_counts(side.model), server.cpu_seconds()
-    with concurrent.futures.ThreadPoolExecutor(len(side.requests)) as threads:
-        figures = list(threads.map(lambda request: server.load_only(request, 4, seconds), side.requests))
-    more_rows, more_executions = server.model_counts(side.model)
+def lengths_once(server, model, requests, seconds):
+    """Four connections for each of the requests, all at once."""
+    (rows, executions), cpu = server.model_counts(model), server.cpu_seconds()
+    with concurrent.futures.ThreadPoolExecutor(len(requests)) as threads:
+        figures = list(threads.map(lambda request: server.load_only(request, 4, seconds), requests))
+    more_rows, more_executions = server.model_counts(model)
     return {"rps": sum(one["rps"] for one in figures), "p50": sum(one["p50"] for one in figures) / len(figures),
             "cpu": 1e6 * (server.cpu_seconds() - cpu) / (more_rows - rows), "batch": (more_rows - rows) / (more_executions - executions)}
 
@@ -363,7 +370,29 @@ def measure_lengths(bench, name, lengths):
                 folder.mkdir()
             side.requests = [load.binary_request(folder, side.model, random(1, length, 64)) for folder, length in zip(folders, lengths)]
         with sides.running([sides.nereid(directory, directory / "models")]) as (server,):
-            rounds = bench.rounds(VARIABLE, lambda side: lengths_once(server, side, bench.seconds))
+            rounds = bench.rounds(VARIABLE, lambda side: lengths_once(server, side.model, side.requests, bench.seconds))
+            for figure in ("rps", "p50", "cpu", "batch"):
+                what, unit, better = FIGURES[figure]
+                bench.add(f"{name}: {what}", unit, better, rounds, figure)
+
+
+# --- Ragged batches: the same sums for sequences of eight lengths, each as long as it is, or padded by its client to the longest
+
+def measure_ragged(bench, name, is_ragged):
+    name = f"{name} ONNX, 32 connections, lengths 4 to 64"
+    if not bench.wants(name):
+        return
+    with bench.directory() as directory:
+        models.write_sums(directory / "models", "sums", is_ragged)
+        requests = []
+        for length in LENGTHS["far lengths"]:
+            folder = directory / str(length)
+            folder.mkdir()
+            data = numpy.zeros((1, length if is_ragged else 64, 64), numpy.float32)
+            data[:, :length] = random(1, length, 64)
+            requests.append(load.binary_request(folder, "sums", data.reshape(1, -1)))
+        with sides.running([make(directory, directory / "models") for make in BOTH]) as running:
+            rounds = bench.rounds(running, lambda server: lengths_once(server, "sums", requests, bench.seconds))
             for figure in ("rps", "p50", "cpu", "batch"):
                 what, unit, better = FIGURES[figure]
                 bench.add(f"{name}: {what}", unit, better, rounds, figure)
@@ -410,5 +439,7 @@ def measure_all(bench):
     measure_limited(bench)
     for name, lengths in LENGTHS.items():
         measure_lengths(bench, name, lengths)
+    for name, is_ragged in (("ragged", True), ("padded", False)):
+        measure_ragged(bench, name, is_ragged)
     for name, make_request in HUGES.items():
         measure_huge(bench, name, make_request)

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import subprocess
 import sys
 import urllib.request
@@ -25,6 +26,7 @@ class Request:
     grpc: str = ""  # the method, for requests over gRPC
     streams: bool = False  # the method takes any number of messages
     sequences: int = 0  # live at once
+    distinct: bool = False  # no two are the same, in this run or another
 
 
 def json_request(directory, model, array, binary_out=False):
@@ -35,6 +37,14 @@ def json_request(directory, model, array, binary_out=False):
     body = directory / f"{model}.json"
     body.write_text(json.dumps(content))
     return Request(model, body, rows=len(array))
+
+
+def distinct_request(directory, model, array):
+    """The first three numbers of the tensor are another request's than the others'."""
+    content = {"inputs": [dict(tensor(array), data=["%DISTINCT%", *array.ravel()[3:].tolist()])]}
+    body = directory / f"{model}.distinct"
+    body.write_text(json.dumps(content).replace('"%DISTINCT%"', "%DISTINCT%"))
+    return Request(model, body, rows=len(array), distinct=True)
 
 
 def sequence_request(directory, model, array, sequences):
@@ -84,6 +94,8 @@ def wrk(url, request, connections, seconds):
         environment["NEREID_BENCH_JSON"] = str(request.json_size)
     if request.sequences:
         environment["NEREID_BENCH_SEQUENCES"] = str(request.sequences)
+    if request.distinct:
+        environment["NEREID_BENCH_DISTINCT"] = str(secrets.randbelow(1 << 24))  # FP32 holds it
     command = ["wrk", f"-t{min(2, connections)}", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(POST), url]
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     requests, duration, errors, p50, p99, _ = map(float, re.search(r"RESULT (.*)", output).group(1).split())

@@ -178,3 +178,40 @@ def write_lstm(repository, name, padded=False, **more):
     (repository / name / "1").mkdir(parents=True)
     (repository / name / "config.pbtxt").write_text(LSTM % (instances(1, 1) + parameters(**more), length_input))
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), repository / name / "1/model.onnx")
+
+
+SUMS_CONFIG = ONNX + """ max_batch_size: 32 dynamic_batching { }%s
+input { name: "INPUT0" data_type: TYPE_FP32 %s }
+output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] } %s
+"""
+RAGGED = """ batch_input { kind: BATCH_ACCUMULATED_ELEMENT_COUNT target_name: "ENDS" data_type: TYPE_INT32 source_input: "INPUT0" }"""
+
+
+def write_sums(repository, name, is_ragged, width=64, longest=64):
+    """The sum over a sequence of what two layers make of each step: of sequences one behind the other, or of padded ones (zeros add nothing)."""
+    random = numpy.random.default_rng(1)
+    node, value, types = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.TensorProto
+    array = lambda key, content: onnx.numpy_helper.from_array(content, key)  # noqa: E731
+    given = [array("W1", random.standard_normal((width, 256), numpy.float32) / 8), array("W2", random.standard_normal((256, 1), numpy.float32) / 16),
+             array("steps", numpy.array([-1, width])), array("sums", numpy.array([-1, 1] if is_ragged else [-1, longest]))]
+    nodes = [node("Reshape", ["INPUT0", "steps"], ["x"]), node("MatMul", ["x", "W1"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "W2"], ["scores"])]
+    inputs = [value("INPUT0", types.FLOAT, ["n"] if is_ragged else ["b", "n"])]
+    if is_ragged:
+        inputs.append(value("ENDS", types.INT32, ["b"]))
+        given += [array("zero", numpy.zeros((1, 1), numpy.float32)), array("first", numpy.zeros(1, numpy.int32)), array("axis", numpy.array(0)),
+                  array("from", numpy.array([0])), array("to", numpy.array([-1])), array("width", numpy.array(width, numpy.int32))]
+        nodes += [node("CumSum", ["scores", "axis"], ["running"]), node("Concat", ["zero", "running"], ["totals"], axis=0),
+                  node("Div", ["ENDS", "width"], ["ends"]), node("Slice", ["ends", "from", "to"], ["but_last"]),
+                  node("Concat", ["first", "but_last"], ["begins"], axis=0), node("Gather", ["totals", "ends"], ["at_end"]),
+                  node("Gather", ["totals", "begins"], ["at_begin"]), node("Sub", ["at_end", "at_begin"], ["difference"]),
+                  node("Reshape", ["difference", "sums"], ["OUTPUT0"])]
+    else:
+        nodes += [node("Reshape", ["scores", "sums"], ["rows"]), node("ReduceSum", ["rows"], ["OUTPUT0"], keepdims=1)]
+        given.append(array("axes", numpy.array([1])))
+        nodes[-1].input.append("axes")
+    graph = onnx.helper.make_graph(nodes, "sums", inputs, [value("OUTPUT0", types.FLOAT, ["b", 1])], given)
+    dims = "dims: [ -1 ] allow_ragged_batch: true" if is_ragged else f"dims: [ {longest * width} ]"
+    config = SUMS_CONFIG % (instances(1, 1), dims, RAGGED if is_ragged else "")
+    (repository / name / "1").mkdir(parents=True)
+    (repository / name / "config.pbtxt").write_text(config)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), repository / name / "1/model.onnx")

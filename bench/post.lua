@@ -34,6 +34,20 @@ if sequences > 0 then
   end
 end
 
+-- With NEREID_BENCH_DISTINCT set, %DISTINCT% in the body stands for three numbers that are each request's own: this one, the
+-- thread's, and how many came before.
+local base = os.getenv("NEREID_BENCH_DISTINCT")
+
+if base then
+  local before, after = wrk.body:match("^(.*)%%DISTINCT%%(.*)$")
+  local sent = 0
+
+  request = function()
+    sent = sent + 1
+    return wrk.format(nil, nil, nil, before .. string.format("%s,%d,%d", base, number, sent) .. after)
+  end
+end
+
 function done(summary, latency, requests)
   local errors = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write
     + summary.errors.timeout

@@ -197,6 +197,13 @@ def triton_cached(directory, repository):
     return made
 
 
+def without_cache(directory, repository):
+    """The same models without a cache, to stand beside nereid_cached."""
+    made = nereid(directory, repository)
+    made.name, made.log = "no cache", directory / "no_cache.log"
+    return made
+
+
 # Both trace each request into files of 1,000.
 
 def trace_flags(directory, name):

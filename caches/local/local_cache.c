@@ -16,7 +16,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char NEREID_CacheStaysInProcess = 1;
@@ -107,7 +107,7 @@ static bool promise(TRITONCACHE_Cache *cache, size_t bytes)
   }
 }
 
-// The least that malloc takes for it; what it takes is asked afterwards.
+// Adds the data's bytes to those of the entry. An error: the cache can never hold so many.
 static TRITONSERVER_Error *entry_bytes(const TRITONCACHE_Cache *cache, size_t data_bytes,
                                        size_t *bytes)
 {

@@ -148,12 +148,18 @@ void model_cache_skip(model_cache *c, request *r)
 
 // ---- hits ----
 
+// A library may take an error from here for a success: what is not whole is gone by then.
 static error *copy_in(cache_copier *self, const cache_entry *entry)
 {
   if (self->r != NULL)
     return error_new(ERROR_INVALID_ARG, "the entry was copied already");
   RETURN_IF_ERROR(response_new(self->factory, &self->r));
-  return cache_entry_read(entry, self->r);
+  error *e = cache_entry_read(entry, self->r);
+  if (e != NULL) {
+    response_free(self->r);
+    self->r = NULL;
+  }
+  return e;
 }
 
 // The answer, or NULL.

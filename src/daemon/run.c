@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "daemon/call_lines.h"
+#include "daemon/error_line.h"
 #include "daemon/notify.h"
 #include "daemon/ports.h"
 #include "daemon/private_repository.h"
@@ -67,11 +68,10 @@ static bool logs_json(void)
 // error.
 static int fail(const char *what, error *e)
 {
-  const char *code = error_code_text(error_get_code(e));
   if (logs_json())
-    frontend_log_error("%s: %s - %s", what, code, error_message(e));
+    frontend_log_error("%s: %s - %s", what, error_code_text(error_get_code(e)), error_message(e));
   else
-    fprintf(stderr, "error: %s: %s - %s\n", what, code, error_message(e));
+    error_line_print_end(what, e);
   error_free(e);
   return EXIT_FAILURE;
 }

@@ -264,6 +264,17 @@ def test_the_start_needs_it_unless_it_is_optional(tmp_path, start):
         assert "is there" in server.log
 
 
+def test_what_a_stranger_says_at_the_start_steers_no_terminal(start):
+    def says(connection, met):
+        connection.sendall(b"-ERR \x1b[31m who are you\r\n")
+
+    with contextlib.closing(Stranger(0, says)) as stranger:
+        settings = ["host=127.0.0.1", f"port={stranger.socket.getsockname()[1]}", PATIENT, "connect_timeout=60000"]
+        server = start([f"--cache-config=redis,{setting}" for setting in settings], wait=False)
+        assert server.process.wait(PATIENCE) == 1
+    assert "who are you" in server.log and "\x1b" not in server.log
+
+
 def test_passwords(tmp_path, start):
     with redis(tmp_path, "--requirepass", "redis123!") as store:
         def log_of(*settings, **variables):

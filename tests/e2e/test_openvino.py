@@ -11,6 +11,7 @@ import pytest
 import tritonclient.http as triton
 from conftest import ROOT, wait_for
 from onnx import TensorProto, helper, numpy_helper
+from test_ragged import give, in_order, make_sums
 from tritonclient.utils import InferenceServerException
 
 pytestmark = frameworks.needs("openvino")
@@ -207,6 +208,17 @@ def test_padding_of_an_input_that_has_no_rows(client, repository):
     with pytest.raises(InferenceServerException, match="openvino error in setting tensor data : "):
         ask(10000)
     assert ask(1).tolist() == [[4, 4]]
+
+
+def test_ragged_requests_share_a_batch(start_server, repository):
+    make_sums(repository, together=3, more='backend: "openvino"')
+    server = start(start_server, repository)
+    data = [np.arange(count, dtype=np.float32).reshape(1, -1) + 10 * count for count in (3, 4, 5)]
+    answers, executions = in_order(server, "sums", [give(("X", values)) for values in data])
+    assert executions == 1
+    for number, values in enumerate(data):
+        assert answers[number].as_numpy("SUM").tolist() == [[values.sum()]]
+        np.testing.assert_array_equal(answers[number].as_numpy("TWICE"), 2 * values)
 
 
 def test_types_and_shapes_are_converted_to_the_configured_ones(client, repository):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as triton
-from conftest import PATIENCE, make_identity, wait_for
+from conftest import PATIENCE, make_faulty, make_identity, wait_for
 from python_models import infer, make_python, tensor
+from test_cache import FAULTS
 from test_exit_timeout import LEAVES_THREADS, end
 
 ON = ["--rate-limit=execution_count"]
@@ -185,6 +186,22 @@ def test_no_two_run_that_need_the_same_while_instances_come_and_go(start_server,
     asked.wait()
     assert asked.errors == []
     wait_for("all of it back", lambda: (used(server), used(server, "g")) == (0, 0))
+
+
+def test_whatever_a_backend_does_its_resources_come_back(start_server, repository):
+    """Errors, answers that come twice, late or from another thread; a worker that dies while it executes."""
+    for fault in FAULTS:
+        config = make_faulty(repository, fault, fault) / "config.pbtxt"
+        config.write_text(config.read_text() + limited(("r", 1), ("g", 2)))
+    make_python(repository, "dies", "def execute(self, requests):\n    os._exit(3)", more=limited(("r", 1)))
+    config = repository / "dies/config.pbtxt"
+    config.write_text(config.read_text().replace("instance_group { count: 1 kind: KIND_CPU }\n", ""))
+    server = start_server(repository, flags=ON)
+    body = b'{"inputs": [{"name": "%s", "datatype": "INT32", "shape": [2], "data": [1, 2]}]}'
+    for model, name in (*((fault, b"INPUT0") for fault in FAULTS), ("dies", b"IN"), ("good", b"INPUT0")):
+        answered = [server.ask(f"/v2/models/{model}/infer", body % name).status for _ in range(2)]
+        wait_for("all of it back", lambda: (used(server), used(server, "g")) == (0, 0))
+    assert answered == [200, 200]
 
 
 def test_who_has_priority_2_runs_half_as_often(start_server, repository, held):
