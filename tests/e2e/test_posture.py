@@ -190,9 +190,9 @@ OWN = {
 }
 
 
-def upload(server, fields, version="1.1"):
+def upload(server, fields, version="1.1", place=""):
     """The reply to a load with another backend, which the server is not going to load for other reasons where it may come."""
-    head = [f"POST {LOAD} HTTP/{version}", *fields, f"Content-Length: {len(UPLOAD)}", "Connection: close"]
+    head = [f"POST {place}{LOAD} HTTP/{version}", *fields, f"Content-Length: {len(UPLOAD)}", "Connection: close"]
     reply = talk(server, "\r\n".join(head).encode() + b"\r\n\r\n" + UPLOAD)[0]
     return reply.status, reply.error
 
@@ -208,6 +208,17 @@ def test_who_came_another_way_brings_no_code(start_server, models):
     for name, fields in OWN.items():
         status, text = upload(server, fields)
         assert status == 400 and "taken from this machine" not in text, f"{name}: {status} {text}"
+    for place in ("http://evil", "HTTPS://127.0.0.1.evil:80", "http://localhost@evil", "http://evil:80@localhost"):
+        for fields in ([], ["Host: localhost"]):
+            status, text = upload(server, fields, place=place)
+            assert status == 403 and "its URL does not name localhost" in text, f"{place}: {status} {text}"
+    status, text = upload(server, ["Host: evil"], place="http://localhost")
+    assert status == 403 and "Host" in text, text
+    status, text = upload(server, ["Host: localhost", "Origin: http://localhost"], place="http://localhost:8000")
+    assert status == 403 and "Origin" in text, text
+    for fields, place in (([], "http://localhost:8000"), (["Host: localhost"], "http://[::1]:8000")):
+        status, text = upload(server, fields, place=place)
+        assert status == 400 and "taken from this machine" not in text, f"{place}: {status} {text}"
     for path in (INDEX, LOAD, "/v2/logging"):  # as Triton
         assert ask("127.0.0.1", server.http_port, "POST", path, b"{}", {"X-Forwarded-For": "10.0.0.1"})[0] == 200, path
     body = json.dumps({"inputs": [{"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}).encode()

@@ -158,13 +158,26 @@ def test_what_cannot_be_read_is_refused_in_json(places, place, case):
     check_error(reply)
 
 
-def test_bytes_that_are_no_request_end_without_a_reply(places):
-    """TLS on a plain port, and what has no line: the connection is closed, at the latest when the client ends."""
-    closed_at_once = [b" GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n", b"GET\t/v2\tHTTP/1.1\r\n\r\n"]
-    waited_for = [b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(100), b"x" * 100, b"\0" * 100]
-    for place, vectors in {"http": closed_at_once + waited_for, "unix": closed_at_once + waited_for, "metrics": closed_at_once}.items():
-        for vector in vectors:
-            assert places[place].ask(vector) == b"", (place, vector)
+@pytest.mark.parametrize("place", ["http", "unix", "metrics"])
+def test_bytes_that_are_no_request_get_a_reply_at_once(places, place):
+    """TLS on a plain port, and what has no line: nobody waits for more of it."""
+    for vector in [
+        b" GET /v2 HTTP/1.1\r\nHost: x\r\n\r\n", b"GET\t/v2\tHTTP/1.1\r\n\r\n", b"\0" * 100,
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(100),
+    ]:
+        reply = the_reply(places[place].ask(vector), vector)
+        assert reply.status == 400 and "first line" in reply.error, (vector, reply)
+    assert places[place].ask(b"x" * 100) == b""  # that may still become one
+
+
+def test_a_malformed_head_is_in_the_access_log(start_server, targets, tmp_path):
+    log = tmp_path / "access"
+    server = start_server(targets, flags=[*EVERYTHING, f"--access-log={log}"])
+    place = Place(socket.AF_INET, ("127.0.0.1", server.http_port))
+    for vector, status in ((b"G@T / HTTP/1.1\r\n\r\n", 400), PAGES["many fields"]):
+        assert the_reply(place.ask(vector), b"").status == status
+        lines = wait_for("the line", lambda: [line for line in log.read_text().splitlines() if f'route="" status={status} ' in line])
+        assert len(lines) == 1 and 'peer="127.0.0.1:' in lines[0], lines
 
 
 def test_a_malformed_body_is_in_the_access_log(start_server, targets, tmp_path):

@@ -53,17 +53,18 @@ def lengths():
 
 def names():
     """Fields that one server takes for the framing and another does not."""
+    yield post(LENGTH, b"Host: x\0", body=SMUGGLED, host=None)
     for blank in BLANKS:
         for name, value, body in [(b"Content-Length", b"%d" % len(SMUGGLED), SMUGGLED), (b"Transfer-Encoding", b"chunked", HIDDEN)]:
             yield post(name + blank + b": " + value, body=body)
             yield post(blank + name + b": " + value, body=body)
             yield post(b"X: y", name + blank + b": " + value, body=body)
-            if blank not in (b" ", b"\t", b"  "):
-                yield post(name + b": " + value + blank, b"X: y", body=body)
+            yield post(name + b": " + value + blank, b"X: y", body=body)
+            yield post(b"X: y", name + b": " + value + blank, body=body)
     for name in [b"Content-Length\x80", b"Content Length", b"Content-Length;", b"Content-Length,x", b"\"Content-Length\"", b"(Content-Length)",
                  b"Content-Length@x", b"Content-Length=5", b"Content-Length\x7f", b"Content-Length\x01"]:
         yield post(name + b": %d" % len(SMUGGLED), body=SMUGGLED)
-    for line in [b": x", b" : x", b"Content-Length", b"Transfer-Encoding chunked", b"X", b"\x80", b"\0: x"]:
+    for line in [b":", b": x", b" : x", b"Content-Length", b"Transfer-Encoding chunked", b"X", b"\x80", b"\0: x"]:
         yield post(line, LENGTH, body=SMUGGLED)
 
 
@@ -96,11 +97,19 @@ def chunks():
     for size in [b"", b"g", b"-1", b"+5", b"0x5", b"5g", b" 5", b"5 ", b"\t5", b"5\x005", b"'5'", b"5,5", b"5.", b"%x" % 2**64, b"%x" % (2**64 + 1),
                  b"f" * 17, b"f" * 400, b"1" + b"0" * 64, b"%x " % SIZE, b"%x\x0b" % SIZE, b"%x\xa0" % SIZE]:
         yield post(CHUNKED, body=size + b"\r\n" + CANARY_BODY + b"\r\n" + HIDDEN)
-    for between in [b"", b"XX", b"\r", b"\rX", b"X\r\n", b"\0\0", b"\n\r"]:
+    for between in [b"", b"XX", b"\r", b"\rX", b"X\r\n", b"\0\0", b"\n\r", b"\n"]:
         yield post(CHUNKED, body=b"%x\r\n%s%s" % (SIZE, CANARY_BODY, between) + HIDDEN)
     yield post(CHUNKED, body=b"%x\r%s\r0\r\r" % (SIZE, CANARY_BODY))
     yield post(CHUNKED, body=b"%x\r\n%s\r\n" % (SIZE - 1, CANARY_BODY) + HIDDEN)
-    for trailer in [b"GET /v2/models/smuggled HTTP/1.1", b"no colon", b" folded"]:
+    yield post(CHUNKED, body=WHOLE.replace(b"\r\n", b"\n"))
+    yield post(CHUNKED, body=b"%x\n%s\r\n0\r\n\r\n" % (SIZE, CANARY_BODY))
+    yield post(CHUNKED, body=WHOLE[:-4] + b"\n\n")
+    yield post(CHUNKED, body=WHOLE[:-2] + b"\n")
+    # A body that hides in an extension, for who ends a chunk's line at LF.
+    hidden = HIDDEN[:-2] + b"X-Pad: " + b"a" * 200 + b"\r\n\r\n"
+    padded = CANARY_BODY + b" " * (len(hidden) - SIZE)
+    yield post(CHUNKED, body=b"%x;\n%s\r\n%s\r\n0\r\n\r\n" % (len(padded), padded, hidden))
+    for trailer in [b"GET /v2/models/smuggled HTTP/1.1", b"no colon", b" folded", b"\0"]:
         yield post(CHUNKED, body=b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (SIZE, CANARY_BODY, trailer))
 
 
@@ -157,8 +166,6 @@ LENIENT = {
     "chunk size with zeros": post(CHUNKED, body=b"0" * 30 + WHOLE),
     "chunk size in upper case": post(CHUNKED, body=b"%X" % SIZE + WHOLE[2:]),
     "last chunk of many zeros": post(CHUNKED, body=WHOLE.replace(b"\r\n0\r\n", b"\r\n0000\r\n")),
-    "chunk lines with a bare LF": post(CHUNKED, body=WHOLE.replace(b"\r\n", b"\n")),
-    "a zero for a trailer": post(CHUNKED, body=WHOLE[:-2] + b"\0\r\n\r\n"),
     "no Host": post(LENGTH, host=None),
     "a whole URL": post(LENGTH).replace(b"POST /", b"POST http://elsewhere:80/"),
     "a whole URL, https": post(LENGTH).replace(b"POST /", b"POST HTTPS://[::1]/"),
@@ -179,15 +186,6 @@ def test_what_is_taken_is_one_request_with_one_reply(target, kind):
         assert json.loads(found[0].body)["outputs"][0]["data"] == json.loads(CANARY_BODY)["inputs"][0]["data"]
         assert found[1].body == b"" and found[1].headers["connection"] == "close"
         survival.count("t_fp32", 200)
-
-
-def test_a_line_of_a_colon_ends_the_head_and_soon_the_connection(target):
-    """libmicrohttpd takes it for the empty line: a request without a body. The next field is then no request line, and there it ends."""
-    with survives(target):
-        for field in (LENGTH, CHUNKED, b"X: y", b"X: GET /v2/models/smuggled HTTP/1.1"):
-            data = ask(target, post(b":", field, body=SMUGGLED))
-            assert b"smuggled" not in data and b"\r\nConnection: close\r\n" in data, data
-            assert data.count(b" 200 ") == 1 and b'"shape":[1,0]' in data, data
 
 
 def test_a_chunk_that_never_ends_is_a_body_that_stalls(start_server, targets):

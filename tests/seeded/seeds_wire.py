@@ -4,15 +4,24 @@ from seed import Seed, e2e, unit
 
 
 FRAMING = [
-    Seed("content_length_twice", "smuggling: a second Content-Length is taken (2025-33211)", "src/frontend/http/transport/headers.c",
-         "  else\n    headers->fault = fault;", "  else\n    (void)fault;",
+    Seed("content_length_twice", "smuggling: a second Content-Length is taken (2025-33211)", "src/frontend/http/transport/request_scan.c",
+         "  if (s->has_length)\n    return &lengths_fault;\n", "",
          e2e("test_safety_smuggling.py", "ambiguous")),
-    Seed("length_and_chunks", "smuggling: Content-Length beside Transfer-Encoding is taken", "src/frontend/http/transport/headers.c",
-         "headers->chunked && headers->content_length.state != NUMBER_ABSENT", "false",
-         e2e("test_safety_smuggling.py", "ambiguous")),
-    Seed("folded_lines", "smuggling: a header on two lines is taken", "src/frontend/http/transport/head.c",
-         "return end[0] == '\\0' && end[1] == '\\0' && end + 2 == next_name;", "return true;",
-         e2e("test_safety_smuggling.py", "ambiguous")),
+    Seed("length_and_chunks", "smuggling: Content-Length beside Transfer-Encoding is taken", "src/frontend/http/transport/request_scan.c",
+         "request->chunked && s->has_length", "s->lost",
+         unit("request_scan_test")),
+    Seed("bare_lf_of_a_chunk", "smuggling: a chunk's line that ends with a bare LF is taken", "src/frontend/http/transport/request_scan.c",
+         "(*data != '\\r' && *data != ';')", "(*data != '\\r' && *data != ';' && *data != '\\n')",
+         unit("request_scan_test")),
+    Seed("zero_behind_a_value", "smuggling: a zero behind a field's value is taken", "src/frontend/http/transport/request_scan.c",
+         "    ['\\t'] = VALUE,", "    ['\\t'] = VALUE,\n    [0] = VALUE,",
+         unit("request_scan_test")),
+    Seed("misread_head", "a request that libmicrohttpd reads otherwise than it was sent is taken", "src/frontend/http/exchange/admission.c",
+         "  else if (!is_as_sent(x))", "  else if (x->route != NULL && !is_as_sent(x))",
+         unit("http_exchange_test")),
+    Seed("folded_lines", "smuggling: a header on two lines is taken", "src/frontend/http/transport/request_scan.c",
+         "if (s->count == 0 || data[taken] != ':')", "if (data[taken] != ':' && data[taken] != ' ')",
+         unit("request_scan_test")),
     Seed("header_number_unchecked", "number out of range is taken (2025-33211)", "src/frontend/http/transport/headers.c",
          "number.state = in_range ? NUMBER_VALID : NUMBER_OUT_OF_RANGE;", "number.state = NUMBER_VALID;",
          e2e("test_safety_limits.py", "33211")),
@@ -28,9 +37,12 @@ FRAMING = [
 ]
 
 PAGES = [
-    Seed("page_of_html", "libmicrohttpd answers a malformed request itself, the head of its page twice", "src/frontend/http/transport/error_page.c",
-         "bool taken = take(taker.context, socket_fd, status);", "bool taken = false;",
-         e2e("test_safety_replies.py", "one_reply")),
+    Seed("page_of_html", "libmicrohttpd answers a malformed request itself, the head of its page twice", "src/frontend/http/transport/library_calls.c",
+         "bool taken = w->sends_error(w->context, socket_fd, status);", "bool taken = false;",
+         e2e("test_safety_replies.py", "refused_in_json")),
+    Seed("url_of_another", "security: a whole URL of another host does not count as a host", "src/frontend/http/exchange/access.c",
+         "if (authority.size > 0 && !peer_names_this_machine(authority))", "if (authority.size > 4096)",
+         e2e("test_posture.py", "another_way")),
     Seed("binary_part_bounded", "--http-max-input-size bounds binary tensors, which Triton takes", "src/frontend/http/exchange/admission.c",
          "max_size = x->body.max_size = x->http->options.max_inflight_bytes;", "max_size = x->http->options.max_input_size;",
          e2e("test_large_bodies.py", "binary_tensors", "release")),
@@ -175,7 +187,7 @@ PARSING = [
 
 ACCESS = [
     Seed("admin_for_all", "authorisation: the check of admin routes is skipped (2026-24206, 2026-24207)", "src/frontend/http/exchange/admission.c",
-         "      !access_admit(x) || !check_room(x)", "      !check_room(x)",
+         "      !access_admit(x, route_authority_of(line->path)) || !check_room(x)", "      !check_room(x)",
          e2e("test_posture.py", "each_route")),
     Seed("code_from_strangers", "authorisation: strangers upload files (2023-31036)", "src/frontend/common/policy/code_upload.c",
          "? \"a file of a model\" : NULL", "? NULL : NULL",

@@ -7,6 +7,7 @@
 #include "nereid/nereid.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -121,6 +122,38 @@ static const route rows[] = {
     {METHOD_POST, "/job", CATEGORY_METADATA, BODY_JSON, run_job},
 };
 static const route_table routes = {.rows = rows, .count = sizeof(rows) / sizeof(rows[0])};
+
+// --- libmicrohttpd that misreads
+
+typedef int values_call(struct MHD_Connection *mhd, enum MHD_ValueKind kind,
+                        MHD_KeyValueIteratorN take, void *context);
+
+static _Atomic bool changes_lengths;
+
+typedef struct filter {
+  MHD_KeyValueIteratorN take;
+  void *context;
+} filter;
+
+static enum MHD_Result change_length(void *filter_pointer, enum MHD_ValueKind kind,
+                                     const char *name, size_t name_size, const char *value,
+                                     size_t value_size)
+{
+  const filter *f = filter_pointer;
+  bool is_length = strcmp(name, "Content-Length") == 0;
+  return f->take(f->context, kind, name, name_size, is_length ? "1" : value,
+                 is_length ? 1 : value_size);
+}
+
+// In the place of libmicrohttpd's.
+int MHD_get_connection_values_n(struct MHD_Connection *mhd, enum MHD_ValueKind kind,
+                                MHD_KeyValueIteratorN take, void *context)
+{
+  values_call *next = (values_call *)dlsym(RTLD_NEXT, "MHD_get_connection_values_n");
+  filter f = {.take = take, .context = context};
+  return atomic_load(&changes_lengths) ? next(mhd, kind, change_length, &f)
+                                       : next(mhd, kind, take, context);
+}
 
 // --- Clients
 
@@ -254,6 +287,15 @@ static void a_body_that_is_too_large_is_refused(void **state)
   assert_non_null(strstr(post(*state, "/members", body), "413 {\"error\":\"request JSON size"));
 }
 
+static void a_request_that_libmicrohttpd_reads_otherwise_is_refused(void **state)
+{
+  atomic_store(&changes_lengths, true);
+  const char *reply = post(*state, "/job", "[1]");
+  atomic_store(&changes_lengths, false);
+  assert_string_equal(reply,
+                      "400 {\"error\":\"the server can read the request in more than one way\"}");
+}
+
 static void a_job_makes_the_reply(void **state)
 {
   assert_string_equal(post(*state, "/job", "[1]"), "200 [1]");
@@ -297,6 +339,7 @@ int main(void)
       TEST(no_job_runs_for_what_has_failed),
       TEST(a_body_is_an_object_or_says_nothing),
       TEST(a_body_that_is_too_large_is_refused),
+      TEST(a_request_that_libmicrohttpd_reads_otherwise_is_refused),
       TEST(a_job_makes_the_reply),
       TEST(what_is_suspended_is_answered_when_it_is_resumed),
       TEST(the_last_step_runs_without_a_client),

@@ -67,7 +67,7 @@ static int begin(void **state)
                                          .min_rate = 1000,
                                          .header_timeout_ms = 1000,
                                          .body_timeout_ms = 2000}}};
-  assert_null(connections_new(&f.listener, &calls, &f.all));
+  assert_null(connections_new(&f.listener, &calls, (library_traits){0}, &f.all));
   *state = &f;
   return 0;
 }

@@ -59,7 +59,7 @@ static enum MHD_Result find_proxy(void *is_proxied, enum MHD_ValueKind kind, con
 }
 
 // Why the client does not count as being on this machine, or NULL.
-static const char *find_remote_reason(exchange *x)
+static const char *find_remote_reason(exchange *x, slice authority)
 {
   bool is_proxied = false;
   slice host, origin;
@@ -74,6 +74,10 @@ static const char *find_remote_reason(exchange *x)
     return "it is in HTTP/1.0, as proxies send it";
   if (look_up(x, "Host", &host) > 0 && !peer_names_this_machine(host)) // none: it is no browser
     return "its Host header does not name localhost";
+  if (authority.size > 0 && !peer_names_this_machine(authority))
+    return "its URL does not name localhost";
+  if (authority.size > 0)
+    host = authority;
   size_t origins = look_up(x, "Origin", &origin);
   if (origins > 1 || (origins == 1 && !access_is_same_site(origin, host)))
     return "its Origin header names another site";
@@ -89,7 +93,7 @@ bool access_check_key(exchange *x, route_category category)
                        restricted->of[category].header);
 }
 
-bool access_admit(exchange *x)
+bool access_admit(exchange *x, slice authority)
 {
   const access_policy *policy = x->http->options.access;
   route_category category = x->route->category;
@@ -97,6 +101,6 @@ bool access_admit(exchange *x)
     return exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_CLOSED_FORMAT,
                          route_category_name(category));
   if (category == CATEGORY_MODEL_REPOSITORY && !access_policy_takes_code(policy))
-    x->remote_reason = find_remote_reason(x);
+    x->remote_reason = find_remote_reason(x, authority);
   return true;
 }

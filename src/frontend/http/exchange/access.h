@@ -19,7 +19,7 @@ bool access_check_key(exchange *x, route_category category);
 
 // Refuses (403) what the listener wants a key for and has none, and notes in x->remote_reason why
 // the client may not bring code, or NULL. To be called when the route is known and the key was
-// right.
-bool access_admit(exchange *x);
+// right. `authority`: the host of the request's target, if it names one.
+bool access_admit(exchange *x, slice authority);
 
 #endif

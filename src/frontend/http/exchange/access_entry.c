@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define TARGET_BYTES 256 // of a path that is no route
 
@@ -61,4 +62,18 @@ void access_entry_end(const exchange *x, unsigned status)
   if (x->inference != NULL)
     access_times_print(&x->inference->times, subject.version, &record);
   access_log_write(x->http->options.access_log, &record);
+}
+
+void access_entry_refused(const connection *c, unsigned status)
+{
+  access_log *log = connection_options(c)->access_log;
+  char peer[PEER_TEXT_BYTES] = "";
+  struct sockaddr_storage address = {0};
+  socklen_t size = sizeof(address);
+  if (log == NULL)
+    return;
+  if (getpeername(connection_socket(c), (struct sockaddr *)&address, &size) == 0)
+    peer_print((const struct sockaddr *)&address, peer, sizeof(peer));
+  const access_record record = {.protocol = "http", .peer = peer, .status = status};
+  access_log_write(log, &record);
 }

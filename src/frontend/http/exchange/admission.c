@@ -89,19 +89,37 @@ bool exchange_fail_if_body(exchange *x, body_result why)
 
 // --- Heads
 
-static bool check_head(exchange *x, const request_line *line)
+void exchange_fail_as_misread(exchange *x)
+{
+  exchange_log_warning(x, "%s", "libmicrohttpd reads a request in another way than it is written");
+  exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the server can read the request in more than one way");
+}
+
+// Two readers have read the head: they must have read the same.
+static bool is_as_sent(const exchange *x)
+{
+  const scanned_request *sent = connection_scanned(x->connection);
+  const request_headers *headers = &x->headers;
+  return sent != NULL && sent->has_head && sent->chunked == headers->chunked &&
+         sent->content_length == (uint64_t)headers->content_length.value;
+}
+
+static bool check_head(exchange *x)
 {
   request_headers *headers = &x->headers;
   head_read_fields(x->mhd, headers);
   x->body.chunked = headers->chunked;
-  if (line->fault == TARGET_MALFORMED)
-    headers->fault = "the request's URL has a byte that must be encoded";
-  if (line->fault == TARGET_TOO_LONG)
-    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
-                  HEAD_MAX_TARGET_BYTES);
-  else if (headers->fault != NULL)
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "%s", headers->fault);
-  return x->failure == NULL;
+  const scan_fault *fault = connection_fault(x->connection);
+  if (fault != NULL)
+    headers->fault = fault->text;
+  if (headers->fault != NULL)
+    exchange_fail(x, fault != NULL ? fault->status : MHD_HTTP_BAD_REQUEST, "%s", headers->fault);
+  else if (!is_as_sent(x))
+    exchange_fail_as_misread(x);
+  else
+    return true;
+  x->headers.fault = x->failure; // nothing behind it is read
+  return false;
 }
 
 static bool take_parameters(exchange *x, const slice parameters[PARAMETER_COUNT])
@@ -202,8 +220,9 @@ static bool check_body(exchange *x)
 
 bool exchange_admit(exchange *x, const request_line *line)
 {
-  if (!check_head(x, line) || !find_route(x, line->method, route_path_of(line->path)) ||
-      !access_admit(x) || !check_room(x) || !read_version(x) || !check_body(x))
+  if (!check_head(x) || !find_route(x, line->method, route_path_of(line->path)) ||
+      !access_admit(x, route_authority_of(line->path)) || !check_room(x) || !read_version(x) ||
+      !check_body(x))
     return false;
   if (!exchange_has_body(x) || x->route->body == BODY_IGNORED)
     return true;

@@ -8,7 +8,6 @@
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/transport/head.h"
 
 #include <stdlib.h>
 
@@ -41,27 +40,6 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   return x;
 }
 
-// Until its headers are there a request has no exchange: its context is NULL, or what is wrong with
-// its target.
-static char target_faults[TARGET_MALFORMED + 1];
-
-static void *began(const char *target)
-{
-  target_fault fault = target == NULL ? TARGET_GOOD : head_check_target(target);
-  return fault == TARGET_GOOD ? NULL : &target_faults[fault];
-}
-
-static target_fault take_target_fault(void **context)
-{
-  for (target_fault fault = TARGET_TOO_LONG; fault <= TARGET_MALFORMED; fault++) {
-    if (*context != &target_faults[fault])
-      continue;
-    *context = NULL;
-    return fault;
-  }
-  return TARGET_GOOD;
-}
-
 // The client left after the exchange was resumed and before it was handled again: its last step
 // releases what the core or a job gave, and the reply goes nowhere.
 static void finish_unsent(exchange *x)
@@ -80,7 +58,6 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
   (void)mhd;
   (void)reason;
   ((loop *)loop_pointer)->progress++;
-  take_target_fault(context);
   exchange *x = *context;
   *context = NULL;
   if (x == NULL)
@@ -158,6 +135,16 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
   return exchange_refuse(x);
 }
 
+// Has libmicrohttpd read the body that was sent?
+static bool check_whole(exchange *x)
+{
+  const scanned_request *sent = connection_scanned(x->connection);
+  if (sent != NULL && sent->is_complete && sent->body_bytes == x->received_bytes)
+    return true;
+  exchange_fail_as_misread(x);
+  return false;
+}
+
 static void complete_body(exchange *x)
 {
   if (x->headers.coding == CODING_IDENTITY) {
@@ -201,7 +188,6 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
 {
   ((loop *)loop_pointer)->progress++;
   request_line line = {.method = method, .path = url, .version = version};
-  line.fault = take_target_fault(context);
   exchange *x = *context;
   if (x == NULL)
     return begin(loop_pointer, mhd, &line, context);
@@ -212,6 +198,8 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
   }
   if (x->phase == EXCHANGE_REPLIED)
     return MHD_YES;
+  if (x->phase != EXCHANGE_WAITING && !check_whole(x))
+    return exchange_refuse(x);
   if (x->phase == EXCHANGE_DROPPING)
     return exchange_send_reply(x);
   if (x->phase == EXCHANGE_WAITING) {
@@ -274,10 +262,9 @@ void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange
 }
 
 const exchange_calls exchange_calls_of_loops = {
-    .began = began,
     .handle = exchange_handle,
     .completed = completed,
-    .reply_page = exchange_reply_page,
+    .refuse = exchange_refuse_connection,
     .ref = exchange_ref,
     .unref = exchange_unref,
     .cancel = cancel,

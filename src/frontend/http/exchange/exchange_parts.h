@@ -6,14 +6,12 @@
 #define NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_PARTS_H
 
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/transport/head.h"
 
 // What the first line says.
 typedef struct request_line {
   const char *method;
   const char *path;
   const char *version;
-  target_fault fault;
 } request_line;
 
 // The only way to another phase: asserts that it may follow.
@@ -30,6 +28,9 @@ static inline bool exchange_has_body(const exchange *x)
 // Finds the route and makes room for the body. False when the exchange has failed.
 bool exchange_admit(exchange *x, const request_line *line);
 
+// libmicrohttpd reads another request than was sent.
+void exchange_fail_as_misread(exchange *x);
+
 // Hands the reply to libmicrohttpd.
 enum MHD_Result exchange_send_reply(exchange *x);
 
@@ -45,7 +46,10 @@ void access_entry_begin(exchange *x, const request_line *line);
 // The request is over with this status: the line is written.
 void access_entry_end(const exchange *x, unsigned status);
 
-// exchange_calls.reply_page
-bool exchange_reply_page(connection *c, unsigned status);
+// A request that has no exchange was refused: its line has no more than its status.
+void access_entry_refused(const connection *c, unsigned status);
+
+// exchange_calls.refuse
+bool exchange_refuse_connection(connection *c, unsigned status);
 
 #endif

@@ -9,7 +9,6 @@
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/load_metrics.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/transport/error_page.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -258,25 +257,55 @@ enum MHD_Result exchange_refuse(exchange *x)
   return MHD_NO;
 }
 
-bool exchange_reply_page(connection *c, unsigned status)
+// What is wrong with a request that got a page of libmicrohttpd's and of which nothing else is
+// known.
+static const char *page_text(unsigned status)
 {
-  exchange *x = connection_request(c);
-  if (x != NULL && x->phase == EXCHANGE_REPLIED)
-    return false;
-  bool in_chunk = x != NULL && status == MHD_HTTP_CONTENT_TOO_LARGE && x->body.chunked;
-  bool in_body = x != NULL && status == MHD_HTTP_BAD_REQUEST;
-  const char *why = in_chunk  ? "a chunk of the request's body is longer than fits in 64 bits"
-                    : in_body ? "a chunk of the request's body is malformed, or a field behind it"
-                              : error_page_text(status);
-  if (x != NULL) {
-    exchange_fail(x, status, "%s", why);
-    exchange_refuse(x);
-    return true;
+  switch (status) {
+  case MHD_HTTP_BAD_REQUEST:
+    return "the request is malformed: expected a line 'METHOD URL HTTP/1.1', fields "
+           "'name: value' and at most one length, in decimal digits";
+  case MHD_HTTP_CONTENT_TOO_LARGE:
+    return "the request's Content-Length is beyond 64 bits";
+  case MHD_HTTP_URI_TOO_LONG:
+    return "the request's URL is too long";
+  case MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE:
+    return "the request's header fields are too many or too long";
+  case MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED:
+    return "expected a request of HTTP/1.0 or HTTP/1.1";
+  default:
+    return "the server cannot read the request";
   }
+}
+
+// Before its exchange: the first line or a field is at fault, or libmicrohttpd has no room for
+// them.
+static void refuse_head(connection *c, unsigned status, const char *why)
+{
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
   exchange_append_failure(&json, "%s", why);
   buffer_append_char(&json, '\0');
   frontend_log_verbose("HTTP request refused: %s", why);
+  access_entry_refused(c, status);
   refuse_connection(c, status, "", json.failed ? "" : json.data, 0);
+}
+
+bool exchange_refuse_connection(connection *c, unsigned status)
+{
+  exchange *x = connection_request(c);
+  const scan_fault *fault = connection_fault(c);
+  if (x != NULL && x->phase == EXCHANGE_REPLIED)
+    return false;
+  if (fault != NULL)
+    status = fault->status;
+  if (status < MHD_HTTP_BAD_REQUEST)
+    status = MHD_HTTP_BAD_REQUEST; // a page that sends clients elsewhere
+  const char *why = fault != NULL ? fault->text : page_text(status);
+  if (x == NULL) {
+    refuse_head(c, status, why);
+    return true;
+  }
+  exchange_fail(x, status, "%s", why);
+  exchange_refuse(x);
   return true;
 }

@@ -27,15 +27,21 @@ unsigned route_method_of(const char *name)
   return 0;
 }
 
-slice route_path_of(const char *target)
+slice route_authority_of(const char *target)
 {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
     size_t size = strlen(schemes[i]);
     if (strncasecmp(target, schemes[i], size) == 0)
-      return slice_of(target + size + strcspn(target + size, "/"));
+      return (slice){target + size, strcspn(target + size, "/")};
   }
-  return slice_of(target);
+  return (slice){target, 0};
+}
+
+slice route_path_of(const char *target)
+{
+  const slice authority = route_authority_of(target);
+  return slice_of(authority.data + authority.size);
 }
 
 // Takes the segment up to the next '/' off the front of `rest`, which begins with '/'.

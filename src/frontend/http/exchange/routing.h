@@ -64,8 +64,12 @@ typedef struct route_match {
 route_match route_find(const route_table *table, unsigned method, slice path);
 
 // The path of a request's target: clients that take the server for a proxy send a whole URL
-// (RFC 9112, 3.2.2), whose host says nothing here.
+// (RFC 9112, 3.2.2).
 slice route_path_of(const char *target);
+
+// The host that such a URL names, and its port; it counts in place of the field Host. Size 0 where
+// the target is a path.
+slice route_authority_of(const char *target);
 
 // The bit of a method's name; 0 for one that no route has.
 unsigned route_method_of(const char *name);

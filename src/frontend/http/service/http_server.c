@@ -7,7 +7,7 @@
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
-#include "frontend/http/transport/head_probe.h"
+#include "frontend/http/transport/library_probe.h"
 
 #define DRAIN_PAUSE_NS UINT64_C(1000000)
 
@@ -29,10 +29,11 @@ static error *start(listener *l, const route_table *routes)
   http_server *http = http_server_of(l);
   http->routes = routes;
   http->parallel = (parallel){.run = jobs_run_parts, .pool = l->options.jobs};
-  RETURN_IF_ERROR(head_probe());
+  library_traits traits;
+  RETURN_IF_ERROR(library_probe(&traits));
   RETURN_IF_ERROR(make_shared_replies(http));
   RETURN_IF_ERROR(infer_tensors_make_allocator(&l->allocator));
-  RETURN_IF_ERROR(connections_new(l, &exchange_calls_of_loops, &http->connections));
+  RETURN_IF_ERROR(connections_new(l, &exchange_calls_of_loops, traits, &http->connections));
   RETURN_IF_ERROR(loops_new(l, &exchange_calls_of_loops, http->connections, &http->loops));
   return connections_watch(http->connections, http->loops);
 }

@@ -58,15 +58,46 @@ bool connection_set_exchange(connection *c, exchange *x)
   return c->left;
 }
 
+int connection_socket(const connection *c)
+{
+  return c->socket_fd;
+}
+
+const listener_options *connection_options(const connection *c)
+{
+  return c->all->options;
+}
+
 void connection_set_request(connection *c, exchange *x)
 {
   tls_wire_established(&c->wire);
+  if (x == NULL && c->request != NULL)
+    request_scan_drop_first(&c->scan);
   c->request = x;
 }
 
 exchange *connection_request(const connection *c)
 {
   return c->request;
+}
+
+const scan_fault *connection_read(connection *c, char *data, size_t size)
+{
+  request_scan_read(&c->scan, data, size);
+  const scan_fault *fault = request_scan_first_fault(&c->scan);
+  const scanned_request *due = request_scan_first(&c->scan);
+  bool gets_exchange = due != NULL && due->has_head && c->request == NULL;
+  return gets_exchange ? NULL : fault;
+}
+
+const scanned_request *connection_scanned(const connection *c)
+{
+  return request_scan_first(&c->scan);
+}
+
+const scan_fault *connection_fault(const connection *c)
+{
+  return request_scan_first_fault(&c->scan);
 }
 
 bool connection_is_surplus(connection *c)

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "frontend/common/net/listener.h"
 #include "frontend/http/transport/exchange_calls.h"
+#include "frontend/http/transport/library_probe.h"
+#include "frontend/http/transport/request_scan.h"
 #include "frontend/http/transport/tls_wire.h"
 
 #include <gnutls/gnutls.h>
@@ -34,7 +36,8 @@ typedef enum connection_state {
 // --- The registry
 
 // `calls` is borrowed.
-error *connections_new(listener *l, const exchange_calls *calls, connections **result);
+error *connections_new(listener *l, const exchange_calls *calls, library_traits traits,
+                       connections **result);
 
 // Every connection must be closed. NULL is allowed.
 void connections_free(connections *all);
@@ -78,6 +81,19 @@ connection *connection_open(connections *all, const loop *owner, int socket_fd,
                             gnutls_session_t tls, tls_loop *tls_owner);
 void connection_close(connection *c);
 
+int connection_socket(const connection *c);
+const listener_options *connection_options(const connection *c);
+
+// Bytes of requests came, before libmicrohttpd reads them. What is wrong with the request that is
+// due, when nobody else will tell the client; NULL: nothing, or its exchange will.
+const scan_fault *connection_read(connection *c, char *data, size_t size);
+
+// The request that is due, as the bytes say; NULL: nothing of it came. Until the next call.
+const scanned_request *connection_scanned(const connection *c);
+
+// What is wrong with it; NULL: nothing so far.
+const scan_fault *connection_fault(const connection *c);
+
 // Says what the connection waits for from now on; repeating a state counts as progress. False when
 // connections_close_idle has closed it, so that nobody may see this request begin.
 bool connection_enter(connection *c, connection_state state);
@@ -89,7 +105,7 @@ void connection_received(connection *c, size_t size);
 // the client has left already (a client that closes only its sending side counts as gone).
 bool connection_set_exchange(connection *c, exchange *x);
 
-// The request that the connection is in, NULL between two; borrowed.
+// The request that the connection is in, NULL between two; borrowed. With NULL the next one is due.
 void connection_set_request(connection *c, exchange *x);
 exchange *connection_request(const connection *c);
 

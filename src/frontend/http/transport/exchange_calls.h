@@ -13,13 +13,11 @@ typedef struct connection connection;
 typedef struct exchange exchange;
 
 typedef struct exchange_calls {
-  // A request's first line came; gives the context that `handle` gets at first.
-  void *(*began)(const char *target);
   MHD_AccessHandlerCallback handle;       // the context is the loop
   MHD_RequestCompletedCallback completed; // the same
-  // libmicrohttpd is about to send a page of its own with `status`: replies in its place. False
-  // when the reply is the one that was made here.
-  bool (*reply_page)(connection *c, unsigned status);
+  // A request is malformed, or libmicrohttpd is about to send a page of its own with `status`:
+  // refuses it. False when the reply is one that was made here.
+  bool (*refuse)(connection *c, unsigned status);
   // Any thread.
   void (*ref)(exchange *x);
   void (*unref)(exchange *x);

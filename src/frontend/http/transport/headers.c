@@ -70,23 +70,14 @@ content_coding headers_accepted_coding(slice accept_encoding)
   return best;
 }
 
-static void add_number(request_headers *headers, header_number *number, slice value,
-                       const char *fault)
-{
-  if (number->state == NUMBER_ABSENT)
-    *number = headers_number(value);
-  else
-    headers->fault = fault;
-}
-
 void headers_add(request_headers *headers, slice name, slice value)
 {
   headers->count++;
   value = slice_trim(value);
   switch (name.size) { // most fields are none of ours: their length says so
   case 4:
-    if (equals(name, "Host"))
-      headers->hosts++;
+    if (equals(name, "Host") && ++headers->hosts > 1)
+      headers->fault = "the request has more than one Host";
     break;
   case 6:
     if (equals(name, "Expect"))
@@ -102,8 +93,7 @@ void headers_add(request_headers *headers, slice name, slice value)
     break;
   case 14:
     if (equals(name, "Content-Length"))
-      add_number(headers, &headers->content_length, value,
-                 "the request has more than one Content-Length");
+      headers->content_length = headers_number(value);
     break;
   case 15:
     if (equals(name, "Accept-Encoding"))
@@ -114,27 +104,17 @@ void headers_add(request_headers *headers, slice name, slice value)
       headers->coding = headers->coding == CODING_IDENTITY ? coding_of(value) : CODING_UNKNOWN;
     break;
   case 17:
-    if (!equals(name, "Transfer-Encoding"))
-      break;
-    if (headers->chunked || !equals(value, "chunked"))
-      headers->fault = "the only Transfer-Encoding that the server takes is 'chunked', once";
-    headers->chunked = true;
+    if (equals(name, "Transfer-Encoding"))
+      headers->chunked = true;
     break;
   case 31:
-    if (equals(name, "Inference-Header-Content-Length"))
-      add_number(headers, &headers->inference_header_length, value,
-                 "the request has more than one Inference-Header-Content-Length");
+    if (!equals(name, "Inference-Header-Content-Length"))
+      break;
+    if (headers->inference_header_length.state != NUMBER_ABSENT)
+      headers->fault = "the request has more than one Inference-Header-Content-Length";
+    headers->inference_header_length = headers_number(value);
     break;
   default:
     break;
   }
-}
-
-void headers_finish(request_headers *headers)
-{
-  if (headers->chunked && headers->content_length.state != NUMBER_ABSENT)
-    headers->fault = "the request has both Transfer-Encoding and Content-Length";
-  if (headers->content_length.state != NUMBER_ABSENT &&
-      (headers->content_length.state != NUMBER_VALID || headers->content_length.value < 0))
-    headers->fault = "the request's Content-Length is no length";
 }

@@ -26,7 +26,7 @@ typedef struct header_number {
 
 typedef struct request_headers {
   size_t count;
-  size_t hosts; // fields of the name Host
+  size_t hosts; // fields of the name Host: none is as good as one, since no name of a server counts
   header_number content_length;
   header_number inference_header_length;
   bool chunked;           // Transfer-Encoding: chunked
@@ -34,14 +34,12 @@ typedef struct request_headers {
   content_coding coding;  // of the body
   content_coding accepts; // the coding that the client likes best in a reply
   trace_parent parent;    // W3C Trace Context; lives as long as the request's headers
-  const char *fault;      // a reason not to trust the framing (RFC 9112, 6.3), else NULL
+  const char *fault;      // a reason not to trust the request, else NULL; static
 } request_headers;
 
-// Takes one field. Names are compared without regard to case.
+// Takes one field. Names are compared without regard to case. What says where a body ends was
+// judged before (request_scan.h).
 void headers_add(request_headers *headers, slice name, slice value);
-
-// Checks what only all fields together show; call once after the last headers_add.
-void headers_finish(request_headers *headers);
 
 // Reads a decimal integer, with an optional '-' only.
 header_number headers_number(slice text);

@@ -8,8 +8,8 @@
 #include "frontend/common/net/loop_core.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/transport/connections.h"
-#include "frontend/http/transport/error_page.h"
 #include "frontend/http/transport/head.h"
+#include "frontend/http/transport/library_calls.h"
 
 #include <errno.h>
 #include <gnutls/x509.h>
@@ -80,12 +80,12 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
 {
   loop *l = loop_pointer;
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    // libmicrohttpd 1.0 keeps one answer for each connection, which the next question overwrites.
+    int socket_fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     *socket_context =
-        connection_open(l->all->connections, l, info->connect_fd, tls_session_of(l, mhd), &l->tls);
+        connection_open(l->all->connections, l, socket_fd, tls_session_of(l, mhd), &l->tls);
     if (*socket_context == NULL) // nobody would end its waiting
-      shutdown(info->connect_fd, SHUT_RDWR);
+      shutdown(socket_fd, SHUT_RDWR);
   } else if (*socket_context != NULL) {
     end_request(l, mhd, *socket_context);
     connection_close(*socket_context);
@@ -96,6 +96,7 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
 // Called with the first line of each request; what it returns is the handler's context at first.
 static void *request_began(void *loop_pointer, const char *uri, struct MHD_Connection *mhd)
 {
+  (void)uri;
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   loop *l = loop_pointer;
@@ -103,20 +104,33 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
   loop_core_request_began(&l->core);
   if (info->socket_context != NULL)
     connection_enter(info->socket_context, CONNECTION_HEADERS);
-  return l->all->calls->began(uri);
+  return NULL;
 }
 
-// --- Pages of libmicrohttpd's
+// --- Requests that are malformed, and libmicrohttpd's pages
 
-static bool take_page(void *loop_pointer, int socket_fd, unsigned status)
+static bool refuse(loop *l, connection *c, unsigned status)
 {
-  loop *l = loop_pointer;
-  connection *c = connections_find(l->all->connections, socket_fd);
-  if (c == NULL || !l->all->calls->reply_page(c, status))
+  if (!l->all->calls->refuse(c, status))
     return false;
   if (status == MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED)
     loop_group_log_protocol(&l->all->group);
   return true;
+}
+
+static bool received(void *loop_pointer, int socket_fd, char *data, size_t size)
+{
+  loop *l = loop_pointer;
+  connection *c = connections_find(l->all->connections, socket_fd);
+  const scan_fault *fault = c == NULL ? NULL : connection_read(c, data, size);
+  return fault == NULL || !refuse(l, c, fault->status);
+}
+
+static bool sends_error(void *loop_pointer, int socket_fd, unsigned status)
+{
+  loop *l = loop_pointer;
+  connection *c = connections_find(l->all->connections, socket_fd);
+  return c != NULL && refuse(l, c, status);
 }
 
 // --- The thread
@@ -156,13 +170,19 @@ static void *run(void *loop_pointer)
 {
   loop *l = loop_pointer;
   struct epoll_event event;
-  error_page_set_taker(take_page, tls_wire_socket, l);
+  const bool tls = l->all->listener->options.tls->certificate != NULL;
+  const library_watch watch = {.received = received,
+                               .sends_error = sends_error,
+                               .socket_of = tls ? tls_wire_socket : NULL,
+                               .context = l};
+  library_calls_watch(&watch);
   while (!atomic_load(&l->all->group.stopping)) {
     if (pass(l))
       continue;
     loop_core_sleep(&l->core, &event, 1, -1);
     l->idle_passes = 0;
   }
+  library_calls_watch(NULL);
   return NULL;
 }
 
@@ -192,7 +212,7 @@ static struct MHD_Daemon *start_daemon(loop *l)
   struct MHD_OptionItem options[] = {
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
-      {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict where it matters: 1 wants a Host
+      {MHD_OPTION_STRICT_FOR_CLIENT, LIBRARY_STRICTNESS, NULL},
       {MHD_OPTION_END, 0, NULL},
   };
   struct MHD_OptionItem tls_options[] = {

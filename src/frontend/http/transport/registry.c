@@ -35,30 +35,37 @@ void connections_wake(connections *all)
 
 // --- Opening and closing, on loop threads
 
-// Makes by_fd long enough for `fd`; the mutex is held.
-static bool make_room(connections *all, int fd)
+// The place of a descriptor's connection; NULL when there is no page for it.
+static connection *_Atomic *place_of(connections *all, int fd)
 {
-  size_t needed = (size_t)fd + 1;
-  if (needed <= all->by_fd_count)
-    return true;
-  size_t grown = needed < 64 ? 64 : needed * 2;
-  connection **by_fd = reallocarray(all->by_fd, grown, sizeof(connection *));
-  if (by_fd == NULL)
-    return false;
-  memset(by_fd + all->by_fd_count, 0, (grown - all->by_fd_count) * sizeof(connection *));
-  all->by_fd = by_fd;
-  all->by_fd_count = grown;
-  return true;
+  if (fd < 0 || (size_t)fd / CONNECTIONS_OF_A_PAGE >= CONNECTION_PAGES)
+    return NULL;
+  connection_page *page =
+      atomic_load_explicit(&all->pages[(size_t)fd / CONNECTIONS_OF_A_PAGE], memory_order_acquire);
+  return page == NULL ? NULL : &page->of[(size_t)fd % CONNECTIONS_OF_A_PAGE];
+}
+
+// Makes a place for `fd`; the mutex is held.
+static connection *_Atomic *make_place(connections *all, int fd)
+{
+  connection *_Atomic *place = place_of(all, fd);
+  if (place != NULL || (size_t)fd / CONNECTIONS_OF_A_PAGE >= CONNECTION_PAGES)
+    return place;
+  connection_page *page = calloc(1, sizeof(*page));
+  atomic_store_explicit(&all->pages[(size_t)fd / CONNECTIONS_OF_A_PAGE], page,
+                        memory_order_release);
+  return place_of(all, fd);
 }
 
 static bool add(connections *all, connection *c)
 {
   LOCK_SCOPE(&all->mutex);
-  if (!make_room(all, c->socket_fd))
+  connection *_Atomic *place = make_place(all, c->socket_fd);
+  if (place == NULL)
     return false;
   c->tag = CONNECTION_TAG(c->socket_fd, all->generation++);
   list_prepend(&all->open, &c->node);
-  all->by_fd[c->socket_fd] = c;
+  atomic_store(place, c);
   c->surplus = all->options->connection_limit != 0 && all->count >= all->options->connection_limit;
   if (all->count++ == 0)
     connections_wake(all); // the watcher sleeps without end while there are none
@@ -78,6 +85,7 @@ connection *connection_open(connections *all, const loop *owner, int socket_fd,
   atomic_init(&c->state, CONNECTION_HEADERS);
   atomic_init(&c->since_ms, connections_now_ms());
   pthread_mutex_init(&c->exchange_mutex, NULL);
+  request_scan_init(&c->scan, all->traits.reads_extensions);
   if (!add(all, c)) {
     pthread_mutex_destroy(&c->exchange_mutex);
     free(c);
@@ -100,11 +108,12 @@ void connection_close(connection *c)
   epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->socket_fd, NULL);
   pthread_mutex_lock(&all->mutex);
   list_remove(&c->node);
-  all->by_fd[c->socket_fd] = NULL;
+  atomic_store(place_of(all, c->socket_fd), NULL);
   assert(all->count > 0);
   all->count--;
   pthread_mutex_unlock(&all->mutex);
   pthread_mutex_destroy(&c->exchange_mutex);
+  request_scan_fini(&c->scan);
   free(c);
   if (atomic_load_explicit(&all->crowded, memory_order_relaxed))
     connections_wake(all);
@@ -112,8 +121,8 @@ void connection_close(connection *c)
 
 connection *connections_find(connections *all, int socket_fd)
 {
-  LOCK_SCOPE(&all->mutex);
-  return socket_fd >= 0 && (size_t)socket_fd < all->by_fd_count ? all->by_fd[socket_fd] : NULL;
+  connection *_Atomic *place = place_of(all, socket_fd);
+  return place == NULL ? NULL : atomic_load(place);
 }
 
 // --- Clients that leave
@@ -122,9 +131,8 @@ connection *connections_find(connections *all, int socket_fd)
 // exchange that nobody waits for now, or NULL.
 static exchange *mark_left(connections *all, uint64_t tag)
 {
-  uint32_t fd = (uint32_t)tag;
   LOCK_SCOPE(&all->mutex);
-  connection *c = fd < all->by_fd_count ? all->by_fd[fd] : NULL;
+  connection *c = connections_find(all, (int)(uint32_t)tag);
   if (c == NULL || c->tag != tag || atomic_load(&c->closing))
     return NULL;
   LOCK_SCOPE(&c->exchange_mutex);
@@ -245,7 +253,8 @@ void connections_log_requests(connections *all)
 
 // --- Life
 
-error *connections_new(listener *l, const exchange_calls *calls, connections **result)
+error *connections_new(listener *l, const exchange_calls *calls, library_traits traits,
+                       connections **result)
 {
   connections *all = calloc(1, sizeof(*all));
   if (all == NULL)
@@ -254,6 +263,7 @@ error *connections_new(listener *l, const exchange_calls *calls, connections **r
   all->is_unix = l->socket.is_unix;
   list_init(&all->open);
   all->calls = calls;
+  all->traits = traits;
   pthread_mutex_init(&all->mutex, NULL);
   all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   all->wake_fd = wakeup_new();
@@ -281,7 +291,8 @@ void connections_free(connections *all)
   if (all->wake_fd >= 0)
     close(all->wake_fd);
   linger_free(all->lingering);
-  free(all->by_fd);
+  for (size_t i = 0; i < CONNECTION_PAGES; i++)
+    free(all->pages[i]);
   pthread_mutex_destroy(&all->mutex);
   free(all);
 }

@@ -23,6 +23,7 @@ struct connection {
   uint64_t tag;
   _Atomic connection_state state; // set on the loop thread
   _Atomic uint64_t since_ms;      // when the state was entered or last made progress
+  request_scan scan;              // of what came; loop thread
   uint64_t received_bytes;        // of a body, since it last made progress; loop thread
   _Atomic bool closing;           // this side wants it closed: a client's leaving means nothing
   uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
@@ -34,6 +35,13 @@ struct connection {
   bool surplus;      // there were as many as the limit when it was opened; loop thread
 };
 
+#define CONNECTION_PAGES      1024
+#define CONNECTIONS_OF_A_PAGE 1024
+
+typedef struct connection_page {
+  connection *_Atomic of[CONNECTIONS_OF_A_PAGE];
+} connection_page;
+
 struct connections {
   const listener_options *options;
   const exchange_calls *calls;
@@ -42,10 +50,12 @@ struct connections {
   int wake_fd;            // a wakeup of the watcher: something of what follows has changed
   linger_list *lingering; // watcher and loop threads
 
+  // Index: descriptor. Changed with the mutex held; a loop looks for its own without.
+  connection_page *_Atomic pages[CONNECTION_PAGES];
+  library_traits traits;
+
   pthread_mutex_t mutex; // guards what follows up to the blank line
   list open;
-  connection **by_fd; // index: descriptor
-  size_t by_fd_count;
   uint32_t generation; // of the next connection
 
   _Atomic size_t count; // changed with the mutex held
