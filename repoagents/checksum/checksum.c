@@ -116,7 +116,7 @@ static TRITONSERVER_Error *digest_of(const char *dir, const char *file,
                                      const struct algorithm *algorithm,
                                      char digits[2 * DIGEST_BYTES + 1])
 {
-  int descriptor;
+  int descriptor = -1;
   uint8_t digest[DIGEST_BYTES] = {0};
   gnutls_hash_hd_t hash;
   RETURN_IF_ERROR(open_file(dir, file, &descriptor));
@@ -137,8 +137,8 @@ static TRITONSERVER_Error *digest_of(const char *dir, const char *file,
 
 static TRITONSERVER_Error *check(const char *dir, const char *key, const char *expected)
 {
-  const struct algorithm *algorithm;
-  const char *file;
+  const struct algorithm *algorithm = algorithms;
+  const char *file = key;
   char digits[2 * DIGEST_BYTES + 1];
   RETURN_IF_ERROR(parse_key(key, &algorithm, &file));
   RETURN_IF_ERROR(digest_of(dir, file, algorithm, digits));

@@ -160,7 +160,7 @@ static void symbolic(const char *target, const char *path)
 
 static void package(const char *site)
 {
-  char path[PATH_MAX];
+  char path[PATH_MAX + 64];
   snprintf(path, sizeof path, "%s/onnxruntime/capi/libonnxruntime.so.1.20.1", site);
   binary(path);
 }

@@ -42,16 +42,16 @@ static bool flag_of(json_t *object, const char *name, bool usual)
 
 static void read_device(json_t *object, int index, fake_device *device)
 {
-  char usual[64];
+  char uuid[sizeof(device->uuid)], pci[sizeof(device->pci)]; // the usual ones
   json_t *item;
   size_t i;
   snprintf(device->name, sizeof(device->name), "%s", text_of(object, "name", "NVIDIA Fake GPU"));
-  snprintf(usual, sizeof(usual), "GPU-f4ce0000-0000-4000-8000-%012d", index);
-  snprintf(device->uuid, sizeof(device->uuid), "%s", text_of(object, "uuid", usual));
+  snprintf(uuid, sizeof(uuid), "GPU-f4ce0000-0000-4000-8000-%012d", index);
+  snprintf(device->uuid, sizeof(device->uuid), "%s", text_of(object, "uuid", uuid));
   snprintf(device->parent_uuid, sizeof(device->parent_uuid), "%s",
            text_of(object, "parent_uuid", ""));
-  snprintf(usual, sizeof(usual), "0000:%02x:00.0", 0x3b + index);
-  snprintf(device->pci, sizeof(device->pci), "%s", text_of(object, "pci", usual));
+  snprintf(pci, sizeof(pci), "0000:%02x:00.0", 0x3b + index);
+  snprintf(device->pci, sizeof(device->pci), "%s", text_of(object, "pci", pci));
   if (sscanf(text_of(object, "capability", "9.0"), "%d.%d", &device->major, &device->minor) != 2)
     device->major = device->minor = 0;
   device->memory = (uint64_t)number_of(object, "memory", (json_int_t)1 << 30);
