@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A signal after the first counts by its number and by when it came; the clock is the caller's.
 #include "daemon/stop_signals.h"
 
 #include <signal.h>
