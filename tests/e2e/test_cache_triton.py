@@ -111,3 +111,29 @@ def test_redis_in_both(tmp_path, name):
             assert store.ask("DBSIZE") == b":1" and metric(server, "nereid_cache_redis_up") == 1
         finally:
             stop(starter)
+
+
+DURATIONS = {
+    "nv_inference_request_duration_us": "success", "nv_inference_queue_duration_us": "queue", "nv_inference_compute_input_duration_us": "compute_input",
+    "nv_inference_compute_infer_duration_us": "compute_infer", "nv_inference_compute_output_duration_us": "compute_output",
+    "nv_cache_hit_duration_per_model": "cache_hit", "nv_cache_miss_duration_per_model": "cache_miss",
+}
+
+
+@pytest.mark.parametrize("name", ["nereid", "triton"])
+def test_durations_are_those_of_the_statistics_in_whole_microseconds(servers, name):
+    """Triton adds whole ones: of each request less than one is lost, twice where a look-up and an insertion are added."""
+    server = servers[name]
+    for values in ([71], [72], [71], [71]):
+        outputs(server, values)
+
+    def agree():
+        before, shown = statistics(server)["inference_stats"], {metric_name: metric(server, metric_name) for metric_name in DURATIONS}
+        if statistics(server)["inference_stats"] != before:
+            return None  # a request was counted meanwhile
+        return all(shown[metric_name] == int(shown[metric_name]) and 0 <= before[part]["ns"] / 1000 - shown[metric_name] <= 2 * before[part]["count"]
+                   for metric_name, part in DURATIONS.items()) and before["cache_hit"]["count"] >= 2
+
+    wait_for("the same durations", agree)
+    for shown in ("nv_cache_lookup_duration", "nv_cache_insertion_duration"):  # Triton's are those of its last look, every two seconds
+        wait_for(shown, lambda: metric(server, shown) > 0)  # noqa: B023
