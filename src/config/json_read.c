@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the JSON form of a message, driven by the descriptor. Called from load threads with
 // overrides that clients send, and with what backends auto-complete; from front ends with what the
-// core answers. Our recursion is as deep as the schema.
-#include "base/json_bounds.h"
+// core answers. What is taken is what protobuf takes, which reads these texts in Triton. Our
+// recursion is as deep as the schema, and as lists nest.
+#include "base/cleanup.h"
+#include "base/string_map.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "config/json_source.h"
 #include "config/message_json.h"
 #include "config/reflection.h"
 
-#include <jansson.h>
+#include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 enum {
@@ -52,28 +57,27 @@ static error *refuse(const json_path *at, const char *format, ...)
   return text.failed ? e : error_wrap(e, "%s", text.data);
 }
 
-static const char *kind_name(const json_t *value)
+static error *refuse_kind(const json_path *at, const char *wanted, const json_token *from)
 {
   static const char *const names[] = {
-      [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
-      [JSON_INTEGER] = "a number", [JSON_REAL] = "a number",  [JSON_TRUE] = "true",
-      [JSON_FALSE] = "false",      [JSON_NULL] = "null",
+      [JSON_KIND_OBJECT] = "an object", [JSON_KIND_LIST] = "an array",
+      [JSON_KIND_STRING] = "a string",  [JSON_KIND_NUMBER] = "a number",
+      [JSON_KIND_TRUE] = "true",        [JSON_KIND_FALSE] = "false",
+      [JSON_KIND_NULL] = "null",
   };
-  return names[json_typeof(value)];
-}
-
-static error *refuse_kind(const json_path *at, const char *wanted, const json_t *value)
-{
-  if (json_is_string(value))
-    return refuse(at, "expected %s, got \"%.*s\"", wanted, MAX_SHOWN, json_string_value(value));
-  return refuse(at, "expected %s, got %s", wanted, kind_name(value));
+  const int shown = (int)(from->text.size < MAX_SHOWN ? from->text.size : MAX_SHOWN);
+  if (from->kind == JSON_KIND_STRING)
+    return refuse(at, "expected %s, got \"%.*s\"", wanted, shown, from->text.data);
+  if (from->kind == JSON_KIND_NUMBER)
+    return refuse(at, "expected %s, got %.*s", wanted, shown, from->text.data);
+  return refuse(at, "expected %s, got %s", wanted, names[from->kind]);
 }
 
 // ---- scalars ----
 
-static slice string_slice(const json_t *value)
+static bool is_string(const json_token *from)
 {
-  return (slice){json_string_value(value), json_string_length(value)};
+  return from->kind == JSON_KIND_STRING;
 }
 
 static const char *integer_name(field_ref field)
@@ -90,39 +94,42 @@ static const char *integer_name(field_ref field)
   }
 }
 
-// A number or a string of digits. A number may be written 1e3 or 3.0 as long as it is whole.
-static bool signed_value(const json_t *from, int64_t *value)
+// A number may be written 1e3 or 3.0 as long as it is whole.
+static bool whole_number(const json_token *from, double *real)
 {
-  if (json_is_integer(from)) {
-    *value = json_integer_value(from);
+  return from->kind == JSON_KIND_NUMBER && text_to_double(from->text, real) &&
+         *real == floor(*real);
+}
+
+// A number or a string of digits.
+static bool signed_value(const json_token *from, int64_t *value)
+{
+  double real;
+  if (from->kind != JSON_KIND_NUMBER && !is_string(from))
+    return false;
+  if (text_to_int64(from->text, value))
     return true;
-  }
-  if (json_is_string(from))
-    return text_to_int64(string_slice(from), value);
-  double real = json_real_value(from); // 0 for anything but a real
-  if (!json_is_real(from) || real != floor(real) || real < -0x1p63 || real >= 0x1p63)
+  if (!whole_number(from, &real) || real < -0x1p63 || real >= 0x1p63)
     return false;
   *value = (int64_t)real;
   return true;
 }
 
-static bool unsigned_value(const json_t *from, uint64_t *value)
+static bool unsigned_value(const json_token *from, uint64_t *value)
 {
-  if (json_is_string(from))
-    return text_to_uint64(string_slice(from), value);
-  double real = json_real_value(from);
-  if (json_is_real(from) && real == floor(real) && real >= 0x1p63 && real < 0x1p64) {
-    *value = (uint64_t)real;
-    return true;
-  }
-  int64_t number;
-  if (!signed_value(from, &number) || number < 0)
+  double real;
+  if (from->kind != JSON_KIND_NUMBER && !is_string(from))
     return false;
-  *value = (uint64_t)number;
+  if (text_to_uint64(from->text, value))
+    return true;
+  if (!whole_number(from, &real) || real < 0 || real >= 0x1p64)
+    return false;
+  *value = (uint64_t)real;
   return true;
 }
 
-static error *read_integer(const json_path *at, field_ref field, const json_t *from, scalar *value)
+static error *read_integer(const json_path *at, field_ref field, const json_token *from,
+                           scalar *value)
 {
   bool ok;
   if (field->type == PROTOBUF_C_TYPE_UINT64 || field->type == PROTOBUF_C_TYPE_UINT32) {
@@ -133,83 +140,96 @@ static error *read_integer(const json_path *at, field_ref field, const json_t *f
          (field->type == PROTOBUF_C_TYPE_INT64 ||
           (value->integer >= INT32_MIN && value->integer <= INT32_MAX));
   }
-  if (ok)
-    return NULL;
-  if (json_is_integer(from))
-    return refuse(at, "expected %s, got %" JSON_INTEGER_FORMAT, integer_name(field),
-                  json_integer_value(from));
-  if (json_is_real(from))
-    return refuse(at, "expected %s, got %g", integer_name(field), json_real_value(from));
-  return refuse_kind(at, integer_name(field), from);
+  return ok ? NULL : refuse_kind(at, integer_name(field), from);
 }
 
-static error *read_real(const json_path *at, const json_t *from, scalar *value)
+static error *read_real(const json_path *at, field_ref field, const json_token *from, scalar *value)
 {
-  if (json_is_number(from)) {
-    value->real = json_number_value(from);
-    return NULL;
-  }
   static const struct {
     const char *word;
     double value;
   } words[] = {{"NaN", NAN}, {"Infinity", INFINITY}, {"-Infinity", -INFINITY}};
-  for (size_t i = 0; json_is_string(from) && i < sizeof(words) / sizeof(words[0]); i++) {
-    if (slice_equal_text(string_slice(from), words[i].word)) {
+  for (size_t i = 0; is_string(from) && i < sizeof(words) / sizeof(words[0]); i++) {
+    if (slice_equal_text(from->text, words[i].word)) {
       value->real = words[i].value;
       return NULL;
     }
   }
-  if (json_is_string(from) && text_to_double(string_slice(from), &value->real))
-    return NULL;
-  return refuse_kind(at, "a number", from);
+  if ((from->kind != JSON_KIND_NUMBER && !is_string(from)) ||
+      !text_to_double(from->text, &value->real))
+    return refuse_kind(at, "a number", from);
+  if (field->type == PROTOBUF_C_TYPE_FLOAT && isinf((float)value->real))
+    return refuse_kind(at, "a number of 32 bits", from);
+  return NULL;
 }
 
-static error *read_bool(const json_path *at, const json_t *from, scalar *value)
+static bool is_one_of(slice text, const char *const words[], size_t count)
 {
-  bool is_true =
-      json_is_true(from) || (json_is_string(from) && slice_equal_text(string_slice(from), "true"));
-  bool is_false = json_is_false(from) ||
-                  (json_is_string(from) && slice_equal_text(string_slice(from), "false"));
+  for (size_t i = 0; i < count; i++)
+    if (text.size == strlen(words[i]) && strncasecmp(text.data, words[i], text.size) == 0)
+      return true;
+  return false;
+}
+
+static error *read_bool(const json_path *at, const json_token *from, scalar *value)
+{
+  static const char *const yes[] = {"true", "t", "yes", "y", "1"};
+  static const char *const no[] = {"false", "f", "no", "n", "0"};
+  const size_t count = sizeof(yes) / sizeof(yes[0]);
+  const bool is_true =
+      from->kind == JSON_KIND_TRUE || (is_string(from) && is_one_of(from->text, yes, count));
+  const bool is_false =
+      from->kind == JSON_KIND_FALSE || (is_string(from) && is_one_of(from->text, no, count));
   if (!is_true && !is_false)
     return refuse_kind(at, "true or false", from);
   value->integer = is_true ? 1 : 0;
   return NULL;
 }
 
-static error *read_enum(const json_path *at, field_ref field, const json_t *from, scalar *value)
+// In any case, and with '-' for '_'.
+static bool is_value_name(slice text, const char *name)
 {
-  const ProtobufCEnumDescriptor *type = reflection_enum_type(field);
-  if (json_is_string(from)) {
-    slice name = string_slice(from);
-    for (unsigned i = 0; i < type->n_values; i++) {
-      if (name.size == strlen(type->values[i].name) &&
-          strncasecmp(name.data, type->values[i].name, name.size) == 0) {
-        value->integer = type->values[i].value;
-        return NULL;
-      }
-    }
-    const char *similar = reflection_suggest_value(type, name);
-    return refuse(at, "\"%.*s\" is not a value of enum %s%s%s%s", MAX_SHOWN, name.data, type->name,
-                  similar != NULL ? "; did you mean '" : "", similar != NULL ? similar : "",
-                  similar != NULL ? "'?" : "");
-  }
-  if (!signed_value(from, &value->integer))
-    return refuse_kind(at, "the name or number of an enum value", from);
-  if (value->integer < INT32_MIN || value->integer > INT32_MAX ||
-      protobuf_c_enum_descriptor_get_value(type, (int)value->integer) == NULL)
-    return refuse(at, "%lld is not a value of enum %s", (long long)value->integer, type->name);
-  return NULL;
+  size_t i = 0;
+  while (i < text.size && name[i] != '\0' &&
+         (text.data[i] == '-' ? '_' : toupper((unsigned char)text.data[i])) ==
+             toupper((unsigned char)name[i]))
+    i++;
+  return i == text.size && name[i] == '\0';
 }
 
-static error *read_string(const json_path *at, const json_t *from, scalar *value)
+static error *read_enum(const json_path *at, field_ref field, const json_token *from, scalar *value)
 {
-  if (!json_is_string(from))
+  const ProtobufCEnumDescriptor *type = reflection_enum_type(field);
+  const bool is_number = signed_value(from, &value->integer);
+  if (is_number && value->integer >= INT32_MIN && value->integer <= INT32_MAX &&
+      protobuf_c_enum_descriptor_get_value(type, (int)value->integer) != NULL)
+    return NULL;
+  if (is_number)
+    return refuse(at, "%lld is not a value of enum %s", (long long)value->integer, type->name);
+  if (!is_string(from))
+    return refuse_kind(at, "the name or number of an enum value", from);
+  for (unsigned i = 0; i < type->n_values; i++) {
+    if (is_value_name(from->text, type->values[i].name)) {
+      value->integer = type->values[i].value;
+      return NULL;
+    }
+  }
+  const char *similar = reflection_suggest_value(type, from->text);
+  return refuse(at, "\"%.*s\" is not a value of enum %s%s%s%s", MAX_SHOWN, from->text.data,
+                type->name, similar != NULL ? "; did you mean '" : "",
+                similar != NULL ? similar : "", similar != NULL ? "'?" : "");
+}
+
+static error *read_string(const json_path *at, const json_token *from, scalar *value)
+{
+  if (!is_string(from))
     return refuse_kind(at, "a string", from);
-  value->text = text_copy(string_slice(from)); // jansson has refused \u0000 already
+  value->text = text_copy(from->text);
   return value->text != NULL ? NULL : error_no_memory();
 }
 
-static error *read_scalar(const json_path *at, field_ref field, const json_t *from, scalar *value)
+static error *read_scalar(const json_path *at, field_ref field, const json_token *from,
+                          scalar *value)
 {
   switch (field->type) {
   case PROTOBUF_C_TYPE_STRING:
@@ -220,7 +240,7 @@ static error *read_scalar(const json_path *at, field_ref field, const json_t *fr
     return read_enum(at, field, from, value);
   case PROTOBUF_C_TYPE_DOUBLE:
   case PROTOBUF_C_TYPE_FLOAT:
-    return read_real(at, from, value);
+    return read_real(at, field, from, value);
   default:
     return read_integer(at, field, from, value);
   }
@@ -228,61 +248,88 @@ static error *read_scalar(const json_path *at, field_ref field, const json_t *fr
 
 // ---- messages ----
 
-static error *read_members(const json_path *at, json_t *object, ProtobufCMessage *message);
+static error *read_members(json_source *source, const json_path *at, ProtobufCMessage *message);
 
-static error *read_value(const json_path *at, json_t *from, ProtobufCMessage *message,
-                         field_ref field)
+// Of a field that is there twice the members come together, as they do on the wire.
+static ProtobufCMessage *child_of(ProtobufCMessage *message, field_ref field)
+{
+  const bool there = field->label != PROTOBUF_C_LABEL_REPEATED && reflection_has(message, field);
+  return there ? reflection_get_message(message, field, 0) : reflection_put_message(message, field);
+}
+
+// Not null; `from` is the value's first token.
+static error *read_value(json_source *source, const json_path *at, const json_token *from,
+                         ProtobufCMessage *message, field_ref field)
 {
   if (field->type != PROTOBUF_C_TYPE_MESSAGE) {
     scalar value = {0};
     RETURN_IF_ERROR(read_scalar(at, field, from, &value));
     return reflection_put(message, field, value) ? NULL : error_no_memory();
   }
-  if (!json_is_object(from))
+  if (from->kind != JSON_KIND_OBJECT)
     return refuse_kind(at, "an object", from);
-  ProtobufCMessage *child = reflection_put_message(message, field);
-  if (child == NULL)
+  ProtobufCMessage *child = child_of(message, field);
+  return child == NULL ? error_no_memory() : read_members(source, at, child);
+}
+
+// A value in the place of a list is a list of it, and lists in a list are one with it. The source
+// bounds how deep they nest.
+static error *read_list(json_source *source, const json_path *at, const json_token *from,
+                        ProtobufCMessage *message, field_ref field)
+{
+  bool more;
+  if (from->kind == JSON_KIND_NULL)
+    return NULL;
+  if (from->kind != JSON_KIND_LIST)
+    return read_value(source, at, from, message, field);
+  RETURN_IF_ERROR(json_source_more(source, ']', true, &more));
+  for (size_t i = 0; more; i++) {
+    const json_path here = {at, NULL, i};
+    json_token element;
+    RETURN_IF_ERROR(json_source_value(source, &element));
+    RETURN_IF_ERROR(read_list(source, &here, &element, message, field));
+    RETURN_IF_ERROR(json_source_more(source, ']', false, &more));
+  }
+  return NULL;
+}
+
+static error *read_entry(json_source *source, const json_path *at, ProtobufCMessage *message,
+                         field_ref field, string_map *names)
+{
+  const slice name = slice_of(at->name);
+  const json_token key = {JSON_KIND_STRING, name};
+  json_token value;
+  if (string_map_get(names, name) != NULL)
+    return refuse(at, "this name is there twice");
+  ProtobufCMessage *entry = reflection_put_message(message, field);
+  if (entry == NULL || !string_map_put(names, name, entry))
     return error_no_memory();
-  return read_members(at, from, child);
+  RETURN_IF_ERROR(read_value(source, at, &key, entry, &entry->descriptor->fields[0]));
+  RETURN_IF_ERROR(json_source_value(source, &value));
+  if (value.kind == JSON_KIND_NULL) // reflection_finish_maps gives it a value
+    return NULL;
+  return read_value(source, at, &value, entry, &entry->descriptor->fields[1]);
 }
 
-static error *read_list(const json_path *at, json_t *array, ProtobufCMessage *message,
-                        field_ref field)
+static error *read_map(json_source *source, const json_path *at, const json_token *from,
+                       ProtobufCMessage *message, field_ref field)
 {
-  if (!json_is_array(array))
-    return refuse_kind(at, "an array", array);
-  size_t index;
-  json_t *element;
-  json_array_foreach(array, index, element)
-  {
-    json_path here = {at, NULL, index};
-    RETURN_IF_ERROR(read_value(&here, element, message, field));
+  AUTO_BUFFER buffer name = BUFFER_EMPTY;
+  string_map names = {0};
+  bool more;
+  if (from->kind != JSON_KIND_OBJECT)
+    return refuse_kind(at, "an object", from);
+  error *e = json_source_more(source, '}', true, &more);
+  while (e == NULL && more) {
+    e = json_source_name(source, &name);
+    const json_path here = {at, name.data, 0};
+    if (e == NULL)
+      e = read_entry(source, &here, message, field, &names);
+    if (e == NULL)
+      e = json_source_more(source, '}', false, &more);
   }
-  return NULL;
-}
-
-static error *read_map(const json_path *at, json_t *object, ProtobufCMessage *message,
-                       field_ref field)
-{
-  if (!json_is_object(object))
-    return refuse_kind(at, "an object", object);
-  const char *name;
-  json_t *element;
-  json_object_foreach(object, name, element)
-  {
-    json_path here = {at, name, 0};
-    ProtobufCMessage *entry = reflection_put_message(message, field);
-    json_t *key = json_string(name);
-    if (entry == NULL || key == NULL) {
-      json_decref(key);
-      return error_no_memory();
-    }
-    error *e = read_value(&here, key, entry, &entry->descriptor->fields[0]);
-    json_decref(key);
-    RETURN_IF_ERROR(e);
-    RETURN_IF_ERROR(read_value(&here, element, entry, &entry->descriptor->fields[1]));
-  }
-  return NULL;
+  string_map_fini(&names);
+  return e;
 }
 
 // Whether `name` is the JSON name of a proto field: default_model_filename ↔ defaultModelFilename.
@@ -301,137 +348,87 @@ static bool is_camel_case_of(const char *name, const char *field_name)
   return *name == '\0';
 }
 
-static field_ref find_member(const ProtobufCMessageDescriptor *descriptor, const char *name)
+static error *find_field(const json_path *at, const ProtobufCMessageDescriptor *descriptor,
+                         field_ref *field)
 {
   for (unsigned i = 0; i < descriptor->n_fields; i++) {
-    field_ref field = &descriptor->fields[i];
-    if (strcmp(name, field->name) == 0 || is_camel_case_of(name, field->name))
-      return field;
+    *field = &descriptor->fields[i];
+    if (strcmp(at->name, (*field)->name) == 0 || is_camel_case_of(at->name, (*field)->name))
+      return NULL;
   }
-  return NULL;
+  const char *similar = reflection_suggest_field(descriptor, slice_of(at->name));
+  return refuse(at, "Cannot find field: message type \"%s\" has no field named \"%.*s\".%s%s%s",
+                descriptor->name, MAX_SHOWN, at->name, similar != NULL ? " Did you mean '" : "",
+                similar != NULL ? similar : "", similar != NULL ? "'?" : "");
 }
 
-// A field may stand under both of its names, a oneof may have two members: both are errors.
-static error *check_first(const json_path *at, field_ref field, uint64_t *seen,
-                          const ProtobufCMessage *message)
+// An object has one member of a oneof, once. *taken is the one that came before.
+static error *take_oneof(const json_path *at, field_ref field, const ProtobufCMessage *message,
+                         field_ref *taken)
 {
-  uint64_t bit = (uint64_t)1 << (field - message->descriptor->fields);
-  if ((*seen & bit) != 0)
-    return refuse(at, "field \"%s\" is specified multiple times", field->name);
-  *seen |= bit;
-  field_ref other = reflection_is_oneof(field) ? reflection_oneof_member(message, field) : NULL;
-  if (other != NULL)
-    return refuse(at, "field is specified along with \"%s\", another member of oneof \"%s\"",
-                  other->name, reflection_oneof_name(message));
-  return NULL;
-}
-
-static error *read_member(const json_path *at, json_t *value, ProtobufCMessage *message,
-                          uint64_t *seen)
-{
-  field_ref field = find_member(message->descriptor, at->name);
-  if (field == NULL) {
-    const char *similar = reflection_suggest_field(message->descriptor, slice_of(at->name));
-    return refuse(at, "Cannot find field: message type \"%s\" has no field named \"%.*s\".%s%s%s",
-                  message->descriptor->name, MAX_SHOWN, at->name,
-                  similar != NULL ? " Did you mean '" : "", similar != NULL ? similar : "",
-                  similar != NULL ? "'?" : "");
-  }
-  if (json_is_null(value))
+  if (!reflection_is_oneof(field))
     return NULL;
-  RETURN_IF_ERROR(check_first(at, field, seen, message));
-  if (field->label != PROTOBUF_C_LABEL_REPEATED)
-    return read_value(at, value, message, field);
-  if (reflection_is_map(field))
-    return read_map(at, value, message, field);
-  return read_list(at, value, message, field);
+  if (*taken != NULL)
+    return refuse(at, "field is specified along with \"%s\", another member of oneof \"%s\"",
+                  (*taken)->name, reflection_oneof_name(message));
+  *taken = field;
+  return NULL;
 }
 
-static error *read_members(const json_path *at, json_t *object, ProtobufCMessage *message)
+static error *read_member(json_source *source, const json_path *at, ProtobufCMessage *message,
+                          field_ref *taken)
 {
-  uint64_t seen = 0; // a bit for each field; reflection_declared_fields asserts that 64 suffice
-  const char *name;
-  json_t *value;
-  json_object_foreach(object, name, value)
-  {
-    json_path here = {at, name, 0};
-    RETURN_IF_ERROR(read_member(&here, value, message, &seen));
+  field_ref field;
+  json_token value;
+  RETURN_IF_ERROR(find_field(at, message->descriptor, &field));
+  RETURN_IF_ERROR(json_source_value(source, &value));
+  if (value.kind == JSON_KIND_NULL)
+    return NULL;
+  RETURN_IF_ERROR(take_oneof(at, field, message, taken));
+  if (field->label != PROTOBUF_C_LABEL_REPEATED)
+    return read_value(source, at, &value, message, field);
+  return reflection_is_map(field) ? read_map(source, at, &value, message, field)
+                                  : read_list(source, at, &value, message, field);
+}
+
+static error *read_members(json_source *source, const json_path *at, ProtobufCMessage *message)
+{
+  AUTO_BUFFER buffer name = BUFFER_EMPTY;
+  field_ref taken = NULL; // a message has one oneof at most: reflection_oneof_name
+  bool more;
+  RETURN_IF_ERROR(json_source_more(source, '}', true, &more));
+  while (more) {
+    RETURN_IF_ERROR(json_source_name(source, &name));
+    const json_path here = {at, name.data, 0};
+    RETURN_IF_ERROR(read_member(source, &here, message, &taken));
+    RETURN_IF_ERROR(json_source_more(source, '}', false, &more));
   }
   return NULL;
 }
 
 // ---- the document ----
 
-// jansson holds no integer above INT64_MAX, but a uint64 that config_print_json shows as a number
-// may be one. Integers of so many digits go to it as strings, which every integer field reads too.
-enum {
-  LONG_INTEGER_DIGITS = 19
-};
-
-// Length of the integer at `i`, or 0 when the number there goes on as a real.
-static size_t integer_length(slice json, size_t i)
+static error *read_document(json_source *source, ProtobufCMessage *message)
 {
-  size_t start = i;
-  while (i < json.size && json.data[i] >= '0' && json.data[i] <= '9')
-    i++;
-  bool real = i < json.size && strchr(".eE", json.data[i]) != NULL && json.data[i] != '\0';
-  return real ? 0 : i - start;
-}
-
-static error *quote_long_integers(slice json, buffer *out)
-{
-  bool in_string = false;
-  for (size_t i = 0; i < json.size; i++) {
-    char c = json.data[i];
-    bool number_starts = !in_string && c >= '1' && c <= '9' &&
-                         (i == 0 || strchr("0123456789.eE+-", json.data[i - 1]) == NULL);
-    size_t length = number_starts ? integer_length(json, i) : 0;
-    if (length >= LONG_INTEGER_DIGITS) {
-      buffer_append_char(out, '"');
-      buffer_append(out, json.data + i, length);
-      buffer_append_char(out, '"');
-      i += length - 1;
-      continue;
-    }
-    buffer_append_char(out, c);
-    if (c == '"')
-      in_string = !in_string;
-    else if (in_string && c == '\\' && i + 1 < json.size)
-      buffer_append_char(out, json.data[++i]);
-  }
-  return out->failed ? error_no_memory() : NULL;
-}
-
-static void cleanup_json(json_t **value)
-{
-  json_decref(*value);
-}
-
-static error *parse_document(slice json, size_t max_values, json_t **document)
-{
-  RETURN_IF_ERROR(json_bounds_check(json, max_values));
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  RETURN_IF_ERROR(quote_long_integers(json, &text));
-  json_error_t problem;
-  *document =
-      json_loadb(text.size > 0 ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &problem);
-  if (*document == NULL)
-    return refuse(NULL, "failed to parse JSON at line %d, column %d: %s", problem.line,
-                  problem.column, problem.text);
-  return json_is_object(*document) ? NULL : refuse_kind(NULL, "an object", *document);
+  json_token first;
+  RETURN_IF_ERROR(json_source_value(source, &first));
+  if (first.kind != JSON_KIND_OBJECT)
+    return refuse_kind(NULL, "an object", &first);
+  RETURN_IF_ERROR(read_members(source, NULL, message));
+  RETURN_IF_ERROR(json_source_end(source));
+  return reflection_finish_maps(message) ? NULL : error_no_memory();
 }
 
 error *message_read_json(slice json, const ProtobufCMessageDescriptor *type, size_t max_values,
                          ProtobufCMessage **message)
 {
-  json_t *document __attribute__((cleanup(cleanup_json))) = NULL;
-  RETURN_IF_ERROR(parse_document(json, max_values, &document));
+  json_source source;
   ProtobufCMessage *result = reflection_new(type);
   if (result == NULL)
     return error_no_memory();
-  error *e = read_members(NULL, document, result);
-  if (e == NULL && !reflection_finish_maps(result))
-    e = error_no_memory();
+  json_source_init(&source, json, max_values);
+  error *e = read_document(&source, result);
+  json_source_fini(&source);
   if (e == NULL)
     *message = result;
   else

@@ -112,6 +112,11 @@ CODE = {
     "file of the model": (config(default_model_filename="other.py"), "'default_model_filename'"),
     "operators": (config(model_operations={"op_library_filename": ["x.so"]}), "'model_operations'"),
     "operators, other spelling": (config(modelOperations={"opLibraryFilename": ["x.so"]}), "'model_operations'"),
+    "written loosely": (config(runtime="x.so").replace('"', "'")[:-1] + ",}", "'runtime'"),
+    "without quotes, and twice": (config(runtime="")[:-1] + ", runtime: 'x.so'}", "'runtime'"),
+    "a member twice": (config()[:-1] + ', "backend": "other"}', "'backend'"),
+    "a map twice": (config(parameters={})[:-1] + ", parameters: {plugin: {string_value: 'x.so'}}}", "'parameters'"),
+    "a text where a list stands": (config(model_operations={"op_library_filename": "x.so"}), "'model_operations'"),
     "agents": (config(model_repository_agents={"agents": [{"name": "a"}]}), "'model_repository_agents'"),
     "environment": (config(**parameter("EXECUTION_ENV_PATH")), "'EXECUTION_ENV_PATH'"),
     "library": (config(**parameter("onnxruntime_library")), "'onnxruntime_library'"),
@@ -141,8 +146,8 @@ def test_strangers_bring_no_code(start_server, models, machine_address):
         assert status == 403 and words in answer, f"{name}: {status} {answer}"
     status, answer = load(machine_address, server, **{"config": config(), "file:1/model.onnx": "AAAA"})
     assert status == 403 and "a file of a model" in answer, answer
-    twice = config()[:-1] + ', "backend": "other"}'
-    assert load(machine_address, server, config=twice)[0] == 400
+    status, answer = load(machine_address, server, config=config()[:-1] + ", max_batch_size: True}")
+    assert status == 400 and "expected a value, got 'True': write true" in answer, answer
     metadata = json.loads(ask("127.0.0.1", server.http_port, "GET", "/v2/models/spare/config")[1])
     assert metadata["max_batch_size"] == 4 and metadata["backend"] == "identity"
 

@@ -2,10 +2,10 @@
 // Compares the code that a configuration names with the code that the model runs already.
 #include "frontend/common/policy/code_upload.h"
 
-#include "base/json_bounds.h"
+#include "base/buffer.h"
 #include "base/text.h"
+#include "config/config.h"
 
-#include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,23 +21,7 @@ static const char *const code_parameters[] = {"EXECUTION_ENV_PATH",  "TRITON_BAT
                                               "onnxruntime_library", "CPU_EXTENSION_PATH",
                                               "CACHE_DIR",           "WEIGHTS_PATH"};
 
-#define MAX_VALUES   65536 // in a configuration, as its reader takes
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-// The two spellings that the reader of configurations takes: op_library and opLibrary.
-static bool is_spelling_of(const char *key, const char *field)
-{
-  for (;; key++, field++) {
-    while (*key == '_')
-      key++;
-    while (*field == '_')
-      field++;
-    if (tolower((unsigned char)*key) != *field)
-      return false;
-    if (*field == '\0')
-      return true;
-  }
-}
 
 static bool is_empty(const json_t *value)
 {
@@ -48,28 +32,19 @@ static bool is_empty(const json_t *value)
 }
 
 // A configuration without the agents that the model has would load it past them.
-static bool leaves_out_agents(json_t *config, const json_t *now)
+static bool leaves_out_agents(const json_t *config, const json_t *now)
 {
-  const char *key;
-  json_t *value;
-  if (is_empty(json_object_get(now, AGENTS)))
-    return false;
-  json_object_foreach(config, key, value) if (is_spelling_of(key, AGENTS)) return is_empty(value);
-  return true;
+  return !is_empty(json_object_get(now, AGENTS)) && is_empty(json_object_get(config, AGENTS));
 }
 
 // The member of `config` that names other code than `now` (NULL: the model is not loaded); NULL
 // when none does.
-static const char *other_field(json_t *config, const json_t *now)
+static const char *other_field(const json_t *config, const json_t *now)
 {
-  const char *key;
-  json_t *value;
-  json_object_foreach(config, key, value)
-  {
-    for (size_t i = 0; i < COUNT(code_fields); i++)
-      if (is_spelling_of(key, code_fields[i]) && !is_empty(value) &&
-          !json_equal(value, json_object_get(now, code_fields[i])))
-        return code_fields[i];
+  for (size_t i = 0; i < COUNT(code_fields); i++) {
+    const json_t *value = json_object_get(config, code_fields[i]);
+    if (!is_empty(value) && !json_equal(value, json_object_get(now, code_fields[i])))
+      return code_fields[i];
   }
   return leaves_out_agents(config, now) ? AGENTS : NULL;
 }
@@ -135,17 +110,26 @@ static json_t *config_now(TRITONSERVER_Server *server, const char *model)
   return config;
 }
 
+// The configuration that a request has, as the server will read it: whatever the spelling, its
+// fields are where those of the model's own are.
+static error *read_config(slice text, json_t **config)
+{
+  AUTO_CONFIG Inference__ModelConfig *read = NULL;
+  AUTO_BUFFER buffer printed = BUFFER_EMPTY;
+  error *e = config_read_json(text, &read);
+  if (e != NULL)
+    return error_wrap(e, "the content of load parameter 'config' is no configuration");
+  RETURN_IF_ERROR(config_print_json(read, &printed));
+  *config = json_loadb(printed.data, printed.size, 0, NULL);
+  return *config != NULL ? NULL : error_no_memory();
+}
+
 // The field of a configuration; NULL when there is none.
 static error *find_field(TRITONSERVER_Server *server, const char *model, slice config_text,
                          const char **field)
 {
-  json_error_t where;
-  RETURN_IF_ERROR(json_bounds_check(config_text, MAX_VALUES));
-  json_t *config = json_loadb(config_text.data, config_text.size, JSON_REJECT_DUPLICATES, &where);
-  if (config == NULL)
-    return error_new(ERROR_INVALID_ARG,
-                     "the content of load parameter 'config' is not JSON: %s at line %d column %d",
-                     where.text, where.line, where.column);
+  json_t *config;
+  RETURN_IF_ERROR(read_config(config_text, &config));
   json_t *now = config_now(server, model);
   *field = other_field(config, now);
   if (*field == NULL)
