@@ -102,3 +102,14 @@ def test_bytes_beyond_the_budget_are_refused(start_server, repository):
     assert set(answers) == {200, 503}
     for _ in range(2):  # all of it is given back, a moment after the client has its reply
         wait_for("room", lambda: Client(server).ask("POST", INFER, held)[0] == 200)
+
+
+def test_long_replies_count_too(start_server, repository):
+    """An index of 160 KB, where answers may hold 64 KiB; who scrapes is not meant."""
+    for i in range(800):
+        make_identity(repository, f"{i:04}" + "x" * 150)
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--http-max-inflight-bytes=32768"])
+    answer = server.ask("/v2/repository/index", b"")
+    assert answer.status == 503 and "as many bytes of answers as it may" in answer.text
+    assert server.ask("/v2/health/ready").status == 200
+    assert server.ask("/metrics", port=server.metrics_port).status == 200

@@ -148,11 +148,11 @@ body_result body_begin(body *b, size_t expected, size_t aligned_at)
   if (expected > b->max_size)
     return BODY_TOO_LARGE;
   bool in_arena = fits_arena(b, expected);
-  if (!in_arena && !budget_has_room(b->budget, expected))
+  bool counted = !in_arena && expected >= b->rules->counted_from;
+  if (counted && !budget_has_room(b->budget, expected))
     return BODY_OVER_BUDGET;
   // Announcing is free: beyond half of the budget bytes count as they come.
-  bool announced =
-      !in_arena && expected >= b->rules->counted_from && budget_take_announced(b->budget, expected);
+  bool announced = counted && budget_take_announced(b->budget, expected);
   if (announced)
     b->reserved = b->reserved_for = expected;
   size_t first = b->rules->unannounced_room;

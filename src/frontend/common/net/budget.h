@@ -66,4 +66,19 @@ static inline bool budget_take_work(byte_budget *b, size_t size)
   return budget_take_within(b, size, checked_multiply_size(b->limit, 2, &limit) ? limit : SIZE_MAX);
 }
 
+// For a refusal, which says that there is no room for the rest: a little more.
+static inline bool budget_take_refusal(byte_budget *b, size_t size)
+{
+  size_t limit;
+  return budget_take_within(
+      b, size, checked_multiply_size(b->limit, 2, &limit) ? limit + limit / 16 : SIZE_MAX);
+}
+
+// For what is there already.
+static inline bool budget_take_anyway(byte_budget *b, size_t size)
+{
+  atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed);
+  return true;
+}
+
 #endif

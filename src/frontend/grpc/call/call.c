@@ -44,6 +44,7 @@ void call_unref(call *c)
   grpc_message_free(c->body.message);
   buffer_fini(&c->body.held);
   atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
+  budget_share_give_back(&c->kept_connection->share, c->cost + c->body.part_cost);
   grpc_connection_unref(c->kept_connection);
   arena_fini(&c->arena);
   free(c);

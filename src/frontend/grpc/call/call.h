@@ -18,6 +18,7 @@
 #include "frontend/grpc/call/method.h"
 #include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/loop.h"
+#include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #define CALL_ARENA_BYTES 4096
+#define CALL_COST_BYTES  (CALL_ARENA_BYTES + 2048) // with what HTTP/2 keeps of its stream, roughly
 
 typedef struct call call;
 typedef struct grpc_reply grpc_reply;
@@ -54,6 +56,8 @@ typedef struct call_body {
   buffer held;            // what came nevertheless; the window does not know of it yet
   size_t held_read;       // bytes of it that were
   size_t held_window;     // bytes
+  size_t held_cost;       // of it, as the connection counts it
+  size_t part_cost;       // the same of a short message that is not complete
   size_t bytes;           // of all messages
 } call_body;
 
@@ -93,6 +97,7 @@ struct call {
   refcount references;
   call_state state;   // see call_set_state
   atomic_bool wanted; // it is among the loop's woken ones
+  size_t cost;        // of the call and its metadata, as its connection counts them
   uint64_t began_ns;  // when the stream began
 
   const method *method; // NULL: there is none of that name
@@ -196,10 +201,15 @@ void reply_sources_fini(reply_sources *s);
 grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sources *from_owned);
 void grpc_reply_unref(grpc_reply *r);
 
-// Queues a reply message, which is owned.
-void call_queue(call *c, grpc_reply *message_owned);
-// The same with a packed one, which is moved; where memory is short the call ends.
+// Queues a reply message, which is owned. False: the server holds as many answers as it may, and
+// the call is to be cut.
+bool call_queue(call *c, grpc_reply *message_owned) __attribute__((warn_unused_result));
+// The same with a packed one, which is moved; where there is no room the call is cut.
 void call_queue_packed(call *c, buffer *message_owned);
+
+// Ends the call now since its client leaves too much unread, or all clients do: `why` is static.
+// The log has it, with what is known of the request, or NULL.
+void call_cut(call *c, const NEREID_LogSubject *about, const char *why);
 
 // What queued messages take until the client reads them: bytes.
 size_t call_unsent(const call *c);

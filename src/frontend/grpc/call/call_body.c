@@ -28,12 +28,27 @@ static void fail_message(call *c, message_fault fault)
   call_end_early(c, ends[fault].status, ends[fault].text);
 }
 
+// A short message has begun, and may not come on. False: there is no room for it.
+static bool count_part(call *c, size_t size)
+{
+  size_t cost = message_share(size);
+  if (!budget_share_take(&c->kept_connection->share, cost, budget_take_input))
+    return false;
+  c->body.part_cost = cost;
+  return true;
+}
+
 static void take_message(call *c, grpc_message *complete_owned)
 {
   c->body.bytes += complete_owned->size;
+  budget_share_give_back(&c->kept_connection->share, c->body.part_cost);
+  c->body.part_cost = 0; // an inference counts its message itself
   if (c->method->streams && c->take_message != NULL) {
     c->take_message(c, complete_owned);
   } else if (c->body.message == NULL) {
+    budget_share_take(&c->kept_connection->share, message_share(complete_owned->size),
+                      budget_take_anyway);
+    c->cost += message_share(complete_owned->size);
     c->body.message = complete_owned;
   } else {
     grpc_message_free(complete_owned);
@@ -82,6 +97,8 @@ static size_t parse(call *c, const char *data, size_t size)
       widen(c, c->body.reader.current->max_size);
       grpc_connection_stream_receives(c->stream.connection);
       grpc_loop_record_large(c->loop);
+      if (!count_part(c, c->body.reader.current->max_size))
+        fault = MESSAGE_OVER_BUDGET;
     }
     data += taken;
     size -= taken;
@@ -104,6 +121,11 @@ bool call_take_data(grpc_stream *s, const char *data, size_t size)
   size_t left = c->body.held.size > 0 && !call_is_ended(c) ? size : parse(c, data, size);
   if (left == 0)
     return true;
+  if (!budget_share_take(&c->kept_connection->share, left, budget_take_input)) {
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_REQUESTS_FULL);
+    return true;
+  }
+  c->body.held_cost += left;
   buffer_append(&c->body.held, data + size - left, left);
   if (c->body.held.failed)
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
@@ -129,13 +151,20 @@ uint64_t call_check(grpc_stream *s, uint64_t now_ns)
   return UINT64_MAX;
 }
 
+static void free_held(call *c)
+{
+  budget_share_give_back(&c->kept_connection->share, c->body.held_cost);
+  c->body.held_cost = 0;
+  c->body.held_read = 0;
+  buffer_fini(&c->body.held);
+}
+
 void call_drop_held(call *c)
 {
   if (c->body.held_window > 0)
     nghttp2_session_consume_connection(c->kept_connection->session, c->body.held_window);
   c->body.held_window = 0;
-  c->body.held_read = 0;
-  buffer_fini(&c->body.held);
+  free_held(c);
 }
 
 // The rest moves to the front when it is the smaller part: one message may be all that was read.
@@ -161,8 +190,7 @@ void call_resume(call *c)
     keep_unread(c, left);
     return;
   }
-  c->body.held_read = 0;
-  buffer_fini(&c->body.held);
+  free_held(c);
   if (c->stream.connection != NULL && c->body.held_window > 0) {
     nghttp2_session_consume(c->stream.connection->session, c->stream.id, c->body.held_window);
     grpc_loop_mark(c->loop, c->stream.connection);

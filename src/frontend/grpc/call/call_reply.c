@@ -32,8 +32,8 @@ struct grpc_reply {
   size_t size; // of all parts
   size_t taken;
   reply_sources from;
-  call *call;      // referenced
-  size_t reserved; // from the budget
+  call *call;  // referenced
+  size_t cost; // as its connection counts it, once it is queued
   char prefix[MESSAGE_PREFIX_BYTES];
 };
 
@@ -50,8 +50,7 @@ static void free_reply(output_source *source)
 {
   grpc_reply *o = container_of(source, grpc_reply, source);
   reply_sources_fini(&o->from);
-  if (o->reserved > 0)
-    budget_give_back(&o->call->server->budget, o->reserved);
+  budget_share_give_back(&o->call->kept_connection->share, o->cost);
   call_unref(o->call);
   free(o);
 }
@@ -133,15 +132,23 @@ void call_drop_replies(call *c)
   assert(c->replies.unsent_bytes == 0 && c->replies.unsent_count == 0);
 }
 
-// Replies that a client leaves unread count for the budget; large tensors do so already.
+// Large tensors count for the budget where the model wrote them.
+static bool is_counted(const grpc_reply *o, slice part)
+{
+  const buffer *text = &o->from.text;
+  bool is_text = part.data >= text->data && part.data < text->data + text->size;
+  return o->from.response != NULL && !is_text && part.size >= BUDGET_MIN_BYTES;
+}
+
+// Replies that a client leaves unread count for the budget by what they take, not by what they say.
 static bool reserve(const call *c, grpc_reply *o)
 {
-  if (c->stream.connection->unsent < BUDGET_MIN_BYTES)
-    return true;
-  size_t bytes = REPLY_COST_BYTES + (o->size < BUDGET_MIN_BYTES ? o->size : 0);
-  if (!budget_take_work(&c->server->budget, bytes))
+  size_t cost = REPLY_COST_BYTES;
+  for (size_t i = 0; i < o->part_count; i++)
+    cost += is_counted(o, o->parts[i]) ? 0 : o->parts[i].size;
+  if (!budget_share_take(&c->kept_connection->share, cost, budget_take_work))
     return false;
-  o->reserved = bytes;
+  o->cost = cost;
   return true;
 }
 
@@ -157,16 +164,12 @@ static void reset(call *c)
                             NGHTTP2_INTERNAL_ERROR);
 }
 
-void call_queue(call *c, grpc_reply *message_owned)
+bool call_queue(call *c, grpc_reply *message_owned)
 {
-  if (call_is_ended(c)) {
+  bool is_ended = call_is_ended(c);
+  if (is_ended || !reserve(c, message_owned)) {
     grpc_reply_unref(message_owned);
-    return;
-  }
-  if (!reserve(c, message_owned)) {
-    grpc_reply_unref(message_owned);
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_ANSWERS_FULL);
-    return;
+    return is_ended;
   }
   list_append(&c->replies.unsent, &message_owned->node);
   c->replies.unsent_count++;
@@ -179,6 +182,7 @@ void call_queue(call *c, grpc_reply *message_owned)
     reset(c);
   c->replies.begun = true;
   grpc_loop_mark(c->loop, c->stream.connection);
+  return true;
 }
 
 // Takes `size` bytes off the front of the queue's first message.
@@ -243,7 +247,8 @@ void call_end(call *c)
   if (c->reply != NULL && c->status == GRPC_OK) {
     grpc_reply *reply = c->reply;
     c->reply = NULL;
-    call_queue(c, reply);
+    if (!call_queue(c, reply))
+      call_cut(c, NULL, BUDGET_ANSWERS_FULL);
   }
   submit_end(c, c->status, c->failure);
 }
@@ -257,6 +262,19 @@ void call_end_early(call *c, grpc_status status, const char *text)
   call_cancel_job(c);
   if (c->cancelled != NULL)
     c->cancelled(c);
+}
+
+// A stream that is cut is told each time; of other calls, of which there may be any number, now and
+// then.
+void call_cut(call *c, const NEREID_LogSubject *about, const char *why)
+{
+  const char *peer = c->kept_connection->peer;
+  if (c->method->streams)
+    FRONTEND_LOG_AT(TRITONSERVER_LOG_WARN, about, "the stream of %s is cut: %s", peer, why);
+  else if (loop_may_log(&c->loop->all->last_cut_ns))
+    FRONTEND_LOG_AT(TRITONSERVER_LOG_WARN, about, "calls such as one of %s get no answer: %s", peer,
+                    why);
+  call_end_early(c, GRPC_RESOURCE_EXHAUSTED, why);
 }
 
 // A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
@@ -323,8 +341,8 @@ void call_reply_packed(call *c, buffer *message_owned)
 void call_queue_packed(call *c, buffer *message_owned)
 {
   grpc_reply *made = reply_of(c, message_owned);
-  if (made != NULL)
-    call_queue(c, made);
-  else
+  if (made == NULL)
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  else if (!call_queue(c, made))
+    call_cut(c, NULL, BUDGET_ANSWERS_FULL);
 }

@@ -20,15 +20,20 @@
 
 static grpc_stream *open_call(grpc_connection *connection, int32_t stream_id)
 {
-  call *c = malloc(sizeof(*c));
-  if (c == NULL)
+  if (!budget_share_take(&connection->share, CALL_COST_BYTES, budget_take_refusal))
     return NULL;
+  call *c = malloc(sizeof(*c));
+  if (c == NULL) {
+    budget_share_give_back(&connection->share, CALL_COST_BYTES);
+    return NULL;
+  }
   memset(c, 0, offsetof(call, arena));
   arena_init(&c->arena, c->arena_memory, sizeof(c->arena_memory));
   refcount_init(&c->references);
   c->loop = connection->loop;
   c->server = c->loop->all->listener;
   c->kept_connection = connection;
+  c->cost = CALL_COST_BYTES;
   c->stream.id = stream_id;
   c->began_ns = c->loop->now_ns;
   c->body.reader.budget = &c->server->budget;
@@ -174,6 +179,8 @@ static bool is_refused(call *c)
 static void begin(grpc_stream *s)
 {
   call *c = call_of_stream(s);
+  budget_share_take(&c->kept_connection->share, c->metadata_bytes, budget_take_anyway);
+  c->cost += c->metadata_bytes;
   if (call_is_foreign(c)) { // it gets its reply when it has said everything
     c->status = GRPC_OK;
     return;

@@ -12,7 +12,7 @@
 
 // Bytes of a message count, and get memory, one by one.
 static const body_rules message_rules = {
-    .counted_from = 8u << 10, .count_step = 1, .unannounced_room = 16u << 10};
+    .counted_from = MESSAGE_COUNTED_BYTES, .count_step = 1, .unannounced_room = 16u << 10};
 
 static const char *const coding_names[] = {
     [CODING_IDENTITY] = "identity",

@@ -16,6 +16,15 @@
 #define MESSAGE_PREFIX_BYTES 5
 #define MESSAGE_MAX_BYTES    INT32_MAX // Triton's limit, both ways
 
+// From here on a request message counts for the budget itself; shorter ones are part of their
+// connection's share.
+#define MESSAGE_COUNTED_BYTES ((size_t)8 << 10)
+
+static inline size_t message_share(size_t size)
+{
+  return size < MESSAGE_COUNTED_BYTES ? size : 0;
+}
+
 // A packed message may become so large, or so many times its size, whichever is more: zeroes pack
 // to a thousandth.
 #define MESSAGE_UNPACKED_BYTES ((size_t)64 << 20)

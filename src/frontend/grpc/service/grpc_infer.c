@@ -21,49 +21,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What an inference takes besides its tensors, here and in the core, roughly; and how many of a
-// connection do not count for the budget.
+// What an inference takes besides its tensors, here and in the core, roughly.
 #define INFERENCE_COST_BYTES ((size_t)6 << 10)
-#define UNCOUNTED_INFERENCES 256
 
 #define MAX_NAME_BYTES 255 // of a model whose messages are looked at early
 
 // ---- life ----
 
-// A stream carries any number of requests, and some bytes suffice for one that waits for its model.
-static bool count(call *c, size_t *reserved)
-{
-  uint32_t before =
-      atomic_fetch_add_explicit(&c->kept_connection->inferences, 1, memory_order_relaxed);
-  c->kept_connection->used++;
-  *reserved = 0;
-  if (before < UNCOUNTED_INFERENCES)
-    return true;
-  if (!budget_take_input(&c->server->budget, INFERENCE_COST_BYTES)) {
-    atomic_fetch_sub_explicit(&c->kept_connection->inferences, 1, memory_order_relaxed);
-    return false;
-  }
-  *reserved = INFERENCE_COST_BYTES;
-  return true;
-}
-
-static void discount(call *c, size_t reserved)
-{
-  atomic_fetch_sub_explicit(&c->kept_connection->inferences, 1, memory_order_relaxed);
-  if (reserved > 0)
-    budget_give_back(&c->server->budget, reserved);
-}
-
 grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
                                    const inference_hooks *hooks)
 {
-  size_t reserved;
   const listener *server = c->server;
-  if (!count(c, &reserved))
+  budget_share *share = &c->kept_connection->share;
+  c->kept_connection->used++;
+  // A stream carries any number of requests, and some bytes suffice for one that waits for its
+  // model.
+  const size_t cost = INFERENCE_COST_BYTES + message_share(message_owned->size);
+  if (!budget_share_take(share, cost, budget_take_input))
     return NULL;
   grpc_inference *i = malloc(sizeof(*i));
   if (i == NULL) {
-    discount(c, reserved);
+    budget_share_give_back(share, cost);
     return NULL;
   }
   memset(i, 0, offsetof(grpc_inference, arena));
@@ -72,7 +50,7 @@ grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
   inference_init(&i->life, hooks, &i->arena, &c->server->budget, server->options.shared_memory);
   i->life.is_timed = server->options.access_log != NULL;
   i->life.tensors.fallback.binary = true;
-  i->reserved = reserved;
+  i->cost = cost;
   i->call = c;
   call_ref(c);
   i->message = message_owned;
@@ -98,7 +76,7 @@ void grpc_inference_unref(inference *life)
   error_free(i->failure);
   grpc_message_free(i->message);
   arena_fini(&i->arena);
-  discount(c, i->reserved);
+  budget_share_give_back(&c->kept_connection->share, i->cost);
   free(i);
   call_unref(c);
 }

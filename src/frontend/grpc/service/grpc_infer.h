@@ -40,12 +40,12 @@ struct grpc_inference {
   call *call; // referenced
   refcount references;
   grpc_message *message;    // owned; inputs are slices of it
+  size_t cost;              // of both, as the connection counts them
   bool is_read;             // it could be
   bool wants_empty_final;   // of a stream: the end without a response is a message, too
   uint64_t began_ns;        // when its message was complete
   bool is_sending;          // the first of its replies was begun
   size_t bytes_out;         // of its replies
-  size_t reserved;          // from the budget
   error *failure;           // owned; instead of a response
   infer_request_proto read; // its message
   void (*filled)(call *c);  // what the loop does once the request is made

@@ -65,13 +65,17 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
 // responds as it likes: what it has to say is not kept for ever.
 static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 {
-  if (!i->is_loose || call_unsent(c) <= MAX_UNREAD) {
-    call_queue(c, message_owned);
-    return;
+  const NEREID_LogSubject about = {.request_id = i->life.request_id,
+                                   .model = i->life.model_name,
+                                   .version = i->life.model_version};
+  bool has_room = !i->is_loose || call_unsent(c) <= MAX_UNREAD;
+  if (!has_room) {
+    grpc_reply_unref(message_owned);
+    call_cut(c, &about,
+             "the client left too many bytes of responses unread: its requests were cancelled");
+  } else if (!call_queue(c, message_owned)) {
+    call_cut(c, &about, BUDGET_ANSWERS_FULL);
   }
-  grpc_reply_unref(message_owned);
-  call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
-                 "the client left too many bytes of responses unread: its requests were cancelled");
 }
 
 // Sends a message that is no response: an error, or the end of a decoupled request.

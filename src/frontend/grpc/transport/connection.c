@@ -32,6 +32,7 @@ void grpc_connection_unref(grpc_connection *c)
 {
   if (!refcount_drop(&c->references))
     return;
+  assert(atomic_load(&c->share.held) == 0);
   grpc_loop_freed(c->loop);
   free(c);
 }
@@ -49,6 +50,7 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   refcount_init(&c->references);
   list_init(&c->streams);
   c->loop = l;
+  c->share.budget = &l->all->listener->budget;
   c->timer.fire = look_after;
   c->began_ns = c->heard_ns = c->moved_ns = l->now_ns;
   c->is_local = peer_is_local((const struct sockaddr *)address);
@@ -71,6 +73,17 @@ static void close_streams(grpc_connection *c)
   assert(c->stream_count == 0);
 }
 
+// What was copied for the socket; parts that are sent from where they are count with their reply.
+static void count_output(grpc_connection *c)
+{
+  const size_t size = c->output.text.size - c->output.text_sent;
+  if (size > c->output_counted)
+    budget_share_take(&c->share, size - c->output_counted, budget_take_anyway);
+  else
+    budget_share_give_back(&c->share, c->output_counted - size);
+  c->output_counted = size;
+}
+
 void grpc_connection_close(grpc_connection *c)
 {
   if (connection_is_closed(c))
@@ -81,6 +94,7 @@ void grpc_connection_close(grpc_connection *c)
   nghttp2_session_del(c->session);
   c->session = NULL;
   output_fini(&c->output);
+  count_output(c);
   grpc_loop_forget(c->loop, c);
   conn_wire_fini(&c->wire);
 }
@@ -348,6 +362,7 @@ void grpc_connection_flush(grpc_connection *c)
     if (moved)
       c->moved_ns = c->loop->now_ns;
   }
+  count_output(c);
   bool blocked = result == OUTPUT_BLOCKED || writes > WRITES_AT_ONCE;
   // One that has failed is not read any more: it would be ready for that until the last byte is
   // sent.

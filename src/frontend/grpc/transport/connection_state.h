@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/refcount.h"
 #include "base/state.h"
+#include "frontend/common/net/budget_share.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/grpc/transport/conn_wire.h"
 #include "frontend/grpc/transport/loop.h"
@@ -50,10 +51,11 @@ struct grpc_connection {
 
   list streams; // open ones
   size_t stream_count;
-  size_t used;                 // calls, requests and replies it has had
-  size_t unsent;               // bytes of replies that HTTP/2 has not taken yet, of all calls
-  _Atomic uint32_t alive;      // calls that exist, closed streams' ones too
-  _Atomic uint32_t inferences; // the same of inferences
+  size_t used;            // calls, requests and replies it has had
+  size_t unsent;          // bytes of replies that HTTP/2 has not taken yet, of all calls
+  _Atomic uint32_t alive; // calls that exist, closed streams' ones too
+  budget_share share;     // calls, requests in flight, replies, what waits for the socket
+  size_t output_counted;  // of that, bytes that wait for the socket
 
   uint64_t left_ns;  // when the client was asked to go; 0: it was not
   uint64_t ended_ns; // when it was ENDING

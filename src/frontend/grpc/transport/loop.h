@@ -47,9 +47,10 @@ struct grpc_loops {
   const stream_handlers *handlers; // the calls'
   nghttp2_session_callbacks *callbacks;
   nghttp2_option *session_options;
-  tls_context *tls;           // NULL: plain
-  _Atomic size_t connections; // open ones
-  acceptor acceptor;          // of the first loop's thread, as the next
+  tls_context *tls;             // NULL: plain
+  _Atomic size_t connections;   // open ones
+  _Atomic uint64_t last_cut_ns; // when it was last logged that answers are refused
+  acceptor acceptor;            // of the first loop's thread, as the next
   conn_timer accept_again;
   loop_group group;
   _Atomic bool draining;

@@ -163,6 +163,8 @@ void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);
 
 // Counts x->text, if it is long, as work for the budget. False: there is no room for it.
 bool exchange_count_text(exchange *x);
+// The same once, where the text is to be the reply. False: the exchange has failed.
+bool exchange_text_fits(exchange *x);
 void exchange_drop_text(exchange *x);
 
 // --- libmicrohttpd's responses, made whole or not at all: a reply that lacks a header for want of

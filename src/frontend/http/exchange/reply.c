@@ -189,9 +189,18 @@ struct MHD_Response *response_of_text(exchange *x, const char *content_type)
 
 // --- Replies
 
+bool exchange_text_fits(exchange *x)
+{
+  if (x->text.failed || x->reserved > 0 || exchange_count_text(x))
+    return true;
+  exchange_drop_text(x);
+  exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", BUDGET_ANSWERS_FULL);
+  return false;
+}
+
 void exchange_reply_json(exchange *x)
 {
-  if (x->failure == NULL)
+  if (x->failure == NULL && exchange_text_fits(x))
     exchange_reply_with(x, response_of_text(x, JSON_TYPE));
 }
 

@@ -9,15 +9,23 @@
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
-static struct MHD_Response *make_response(exchange *x, slice text)
+static void reply_with(exchange *x, slice text)
 {
   content_coding coding = x->headers.accepts;
-  if (coding != CODING_IDENTITY && compress_parts(coding, COMPRESS_FAST, &text, 1, &x->text))
-    return response_with(response_of_text(x, TEXT_TYPE), MHD_HTTP_HEADER_CONTENT_ENCODING,
+  bool packed =
+      coding != CODING_IDENTITY && compress_parts(coding, COMPRESS_FAST, &text, 1, &x->text);
+  if (!packed) {
+    exchange_drop_text(x);
+    buffer_append_slice(&x->text, text);
+  }
+  if (!exchange_text_fits(x))
+    return;
+  struct MHD_Response *made = response_with(response_of_text(x, TEXT_TYPE), MHD_HTTP_HEADER_VARY,
+                                            MHD_HTTP_HEADER_ACCEPT_ENCODING);
+  if (packed)
+    made = response_with(made, MHD_HTTP_HEADER_CONTENT_ENCODING,
                          coding == CODING_GZIP ? "gzip" : "deflate");
-  exchange_drop_text(x);
-  buffer_append_slice(&x->text, text);
-  return response_of_text(x, TEXT_TYPE);
+  exchange_reply_with(x, made);
 }
 
 static void handle_metrics(exchange *x)
@@ -29,8 +37,7 @@ static void handle_metrics(exchange *x)
     failure = TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &text.data,
                                             &text.size);
   if (failure == NULL) {
-    exchange_reply_with(x, response_with(make_response(x, text), MHD_HTTP_HEADER_VARY,
-                                         MHD_HTTP_HEADER_ACCEPT_ENCODING));
+    reply_with(x, text);
   } else {
     frontend_log_failure(NULL, "cannot give the metrics", failure);
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the metrics are not available");
