@@ -11,6 +11,7 @@
 #include "core/gpus.h"
 #include "core/model_gpus.h"
 #include "core/model_queue.h"
+#include "core/sequences.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -325,6 +326,21 @@ static error *prepare(replacement *r, const Inference__ModelConfig *config)
   return NULL;
 }
 
+// Whether an instance of now would leave.
+static bool loses_instances(const replacement *r)
+{
+  for (size_t i = 0; i < r->m->instances->count; i++) {
+    const instance *now = r->m->instances->items[i];
+    bool stays = false;
+    for (size_t g = 0; g < r->config->n_instance_group && !stays; g++)
+      stays = r->former[g] != 0 && r->m->config->instance_group[r->former[g] - 1] == now->group &&
+              now->index < config_group_instances(r->config->instance_group[g]);
+    if (!stays)
+      return true;
+  }
+  return false;
+}
+
 // The group that the instances are made of, which outlives them: an equal one of now stays.
 static Inference__ModelInstanceGroup *group_of(const replacement *r, size_t g)
 {
@@ -436,6 +452,8 @@ static error *replace(replacement *r)
 {
   LOCK_SCOPE(&r->m->start_lock);
   RETURN_IF_ERROR(start_added(r));
+  if (r->m->shared.sequences != NULL)
+    RETURN_IF_ERROR(sequences_open(r->m->shared.sequences));
   dismiss_all(r->removed);
   exchange(r);
   return NULL;
@@ -446,6 +464,8 @@ error *model_update_instances(model *m, const Inference__ModelConfig *config,
 {
   replacement r = {.m = m};
   error *e = prepare(&r, config);
+  if (e == NULL && m->shared.sequences != NULL)
+    e = sequences_prepare(m->shared.sequences, r.config);
   if (e == NULL)
     e = add_missing(&r);
   if (e == NULL)
@@ -467,9 +487,19 @@ error *model_update_instances(model *m, const Inference__ModelConfig *config,
   return e;
 }
 
-bool model_can_update_instances(const model *m)
+// What sequences have left with an instance that goes would be lost.
+static bool only_adds_instances(model *m, const Inference__ModelConfig *config)
+{
+  replacement r = {.m = m};
+  AUTO_ERROR error *e = prepare(&r, config);
+  bool only_adds = e == NULL && !loses_instances(&r);
+  fini_replacement(&r);
+  return only_adds;
+}
+
+bool model_can_update_instances(model *m, const Inference__ModelConfig *config)
 {
   return !config_is_decoupled(m->config) && m->isolated.library == NULL &&
-         m->shared.sequences == NULL &&
-         !(blocks_devices(m) && gpus_supported(m->environment.gpus).count > 0);
+         !(blocks_devices(m) && gpus_supported(m->environment.gpus).count > 0) &&
+         (m->shared.sequences == NULL || only_adds_instances(m, config));
 }

@@ -36,8 +36,9 @@ error *model_update_instances(model *m, const Inference__ModelConfig *config,
                               model_instances_come *come);
 // False where a backend answers behind its instance's back: such an instance cannot leave alone;
 // nor can one of a model that has its own process, where all were made; nor one where sequences
-// live; nor one that may share its thread.
-bool model_can_update_instances(const model *m);
+// live, though others may come to such a model; nor one that may share its thread. `config` as
+// above; the same caller.
+bool model_can_update_instances(model *m, const Inference__ModelConfig *config);
 
 // Calls `visit` for each instance; no lock is held, and none of them leaves meanwhile.
 void model_visit_instances(model *m, void (*visit)(void *context, instance *i), void *context);

@@ -4,6 +4,7 @@
 // another meanwhile.
 #include "core/sequences.h"
 
+#include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,22 +17,38 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define MAX_ROWS 65536 // slots of an instance: what it can execute at once (core/instance.c)
+
+// What an instance pulls from.
+typedef struct instance_queue {
+  scheduler *scheduler;
+  ordering *ordering; // NULL: without preserve_ordering
+} instance_queue;
+
+typedef struct queue_set {
+  struct queue_set *former;
+  size_t count;
+  instance_queue list[];
+} queue_set;
 
 struct sequences {
   // Constant once all instances are made:
   timekeeper *timekeeper;
   const state_rules *states; // NULL: there are none
   sequence_controls controls;
-  bool has_rows;        // direct: each sequence has a row of the batch
-  bool is_iterative;    // a request is a sequence, and may be released with RESCHEDULE
-  ordering **orderings; // preserve_ordering: one for each instance
-  scheduler **schedulers;
-  size_t instance_count;
-  size_t attached;
+  bool has_rows;            // direct: each sequence has a row of the batch
+  bool is_iterative;        // a request is a sequence, and may be released with RESCHEDULE
+  scheduler_config batches; // of each instance
+  uint32_t *preferred;      // sizes of those
+  bool is_ordered;          // preserve_ordering
+  // Replaced by a larger one when instances come; who reads it needs no lock. The former ones stay.
+  _Atomic(queue_set *) queues;
+  size_t attached; // load threads, one at a time
+  size_t open;     // have slots; the same
 
   pthread_mutex_t lock; // guards all below
   sequence_table *table;
@@ -90,33 +107,70 @@ static error *oldest_config(const Inference__ModelSequenceBatching__StrategyOlde
   return NULL;
 }
 
-static error *make_scheduler(sequences *s, scheduler_config *config, bool ordered, size_t index)
+static error *make_queue(sequences *s, instance_queue *q)
 {
-  if (ordered)
-    RETURN_IF_ERROR(ordering_new(response_send_ordered, NULL, &s->orderings[index]));
-  config->ordering = s->orderings[index];
-  return scheduler_new(config, clock_system(), s->timekeeper, refuse_item, NULL,
-                       &s->schedulers[index]);
+  scheduler_config config = s->batches;
+  if (s->is_ordered)
+    RETURN_IF_ERROR(ordering_new(response_send_ordered, NULL, &q->ordering));
+  config.ordering = q->ordering;
+  return scheduler_new(&config, clock_system(), s->timekeeper, refuse_item, NULL, &q->scheduler);
 }
 
-static error *make_schedulers(sequences *s, const Inference__ModelConfig *model, uint32_t rows)
+static error *read_batches(sequences *s, const Inference__ModelConfig *model, uint32_t rows)
 {
   const Inference__ModelSequenceBatching *batching = model->sequence_batching;
   const Inference__ModelSequenceBatching__StrategyOldest *oldest =
       s->has_rows ? NULL : batching->oldest;
-  uint32_t *sizes AUTO_FREE = NULL;
-  scheduler_config config = {.dynamic_batching = model->max_batch_size > 0,
-                             .max_batch_size = (uint32_t)model->max_batch_size,
-                             .arrivals_are_given = s->has_rows};
-  RETURN_IF_ERROR(oldest != NULL ? oldest_config(oldest, &config, &sizes)
-                                 : direct_config(batching, rows, &config, &sizes));
-  config.preferred_batch_sizes = sizes;
-  s->orderings = calloc(s->instance_count, sizeof(ordering *));
-  s->schedulers = calloc(s->instance_count, sizeof(scheduler *));
-  if (s->orderings == NULL || s->schedulers == NULL)
+  s->is_ordered = oldest != NULL && oldest->preserve_ordering;
+  s->batches = (scheduler_config){.dynamic_batching = model->max_batch_size > 0,
+                                  .max_batch_size = (uint32_t)model->max_batch_size,
+                                  .arrivals_are_given = s->has_rows};
+  RETURN_IF_ERROR(oldest != NULL ? oldest_config(oldest, &s->batches, &s->preferred)
+                                 : direct_config(batching, rows, &s->batches, &s->preferred));
+  s->batches.preferred_batch_sizes = s->preferred;
+  return NULL;
+}
+
+static void free_queues(queue_set *set, size_t from)
+{
+  for (size_t i = from; i < set->count; i++) {
+    if (set->list[i].scheduler != NULL)
+      scheduler_free(set->list[i].scheduler);
+    if (set->list[i].ordering != NULL)
+      ordering_free(set->list[i].ordering);
+  }
+  free(set);
+}
+
+static queue_set *queues_of(const sequences *s)
+{
+  return atomic_load_explicit(&s->queues, memory_order_acquire);
+}
+
+// As many queues as there are to be instances.
+static error *grow_queues(sequences *s, size_t count)
+{
+  queue_set *former = queues_of(s);
+  const size_t present = former != NULL ? former->count : 0;
+  if (count <= present)
+    return NULL;
+  size_t size;
+  queue_set *set = checked_array_size(sizeof(*set), count, sizeof(instance_queue), &size)
+                       ? calloc(1, size)
+                       : NULL;
+  if (set == NULL)
     return error_no_memory();
-  for (size_t i = 0; i < s->instance_count; i++)
-    RETURN_IF_ERROR(make_scheduler(s, &config, oldest != NULL && oldest->preserve_ordering, i));
+  *set = (queue_set){.former = former, .count = count};
+  for (size_t i = 0; i < present; i++)
+    set->list[i] = former->list[i];
+  for (size_t i = present; i < count; i++) {
+    error *e = make_queue(s, &set->list[i]);
+    if (e != NULL) {
+      free_queues(set, present);
+      return e;
+    }
+  }
+  atomic_store_explicit(&s->queues, set, memory_order_release);
   return NULL;
 }
 
@@ -145,14 +199,15 @@ static error *init(sequences *s, const Inference__ModelConfig *config)
   s->has_rows =
       batching->strategy_choice_case != INFERENCE__MODEL_SEQUENCE_BATCHING__STRATEGY_CHOICE_OLDEST;
   s->is_iterative = batching->iterative_sequence;
-  s->instance_count = active_instances(config);
-  if (s->instance_count == 0)
+  s->open = active_instances(config);
+  if (s->open == 0)
     return error_new(ERROR_INTERNAL,
                      "Initialization failed for all sequence-batch scheduler threads");
   uint32_t rows = slots_of(s, config);
   RETURN_IF_ERROR(sequence_controls_init(&s->controls, config));
-  RETURN_IF_ERROR(make_schedulers(s, config, rows));
-  const sequence_config table = {.instances = s->instance_count,
+  RETURN_IF_ERROR(read_batches(s, config, rows));
+  RETURN_IF_ERROR(grow_queues(s, s->open));
+  const sequence_config table = {.instances = s->open,
                                  .rows = rows,
                                  .max_idle_ns = to_ns(batching->max_sequence_idle_microseconds),
                                  .ends_with_cancelled = s->has_rows || s->is_iterative};
@@ -178,27 +233,29 @@ error *sequences_new(const Inference__ModelConfig *config, const state_rules *st
 
 void sequences_free(sequences *s)
 {
-  for (size_t i = 0; s->schedulers != NULL && s->orderings != NULL && i < s->instance_count; i++) {
-    scheduler_free(s->schedulers[i]);
-    if (s->orderings[i] != NULL)
-      ordering_free(s->orderings[i]);
+  queue_set *set = queues_of(s);
+  for (queue_set *former = set != NULL ? set->former : NULL, *next; former != NULL; former = next) {
+    next = former->former;
+    free(former);
   }
+  if (set != NULL)
+    free_queues(set, 0);
   if (s->table != NULL)
     sequence_table_free(s->table);
   sequence_controls_fini(&s->controls);
   pthread_mutex_destroy(&s->lock);
-  free(s->schedulers);
-  free(s->orderings);
+  free(s->preferred);
   free(s);
 }
 
 void sequences_attach(sequences *s, instance *i)
 {
+  const queue_set *set = queues_of(s);
   if (i->group->passive)
     return;
-  assert(s->attached < s->instance_count);
-  i->scheduler = s->schedulers[s->attached];
-  i->ordering = s->orderings[s->attached++];
+  assert(s->attached < set->count);
+  i->scheduler = set->list[s->attached].scheduler;
+  i->ordering = set->list[s->attached++].ordering;
   i->row_controls = s->has_rows && i->shared->max_batch_size > 0 ? &s->controls : NULL;
 }
 
@@ -239,13 +296,12 @@ static error *start(sequences *s, request *r)
   const sequence_slot *slot = r->item.sequence->slot;
   refusal reason;
   bool has_place = r->factory->ordering != NULL; // it goes again
-  r->item.slot = s->orderings[slot->instance] != NULL && !has_place ? &r->factory->slot : NULL;
+  const instance_queue *queue = &queues_of(s)->list[slot->instance];
+  r->item.slot = queue->ordering != NULL && !has_place ? &r->factory->slot : NULL;
   RETURN_IF_ERROR(sequence_controls_add(&s->controls, r));
   if (s->states != NULL)
     RETURN_IF_ERROR(give_states(s, r));
-  return scheduler_enqueue(s->schedulers[slot->instance], &r->item, &reason)
-             ? NULL
-             : refusal_error(r, reason);
+  return scheduler_enqueue(queue->scheduler, &r->item, &reason) ? NULL : refusal_error(r, reason);
 }
 
 static void free_all(list *over)
@@ -499,7 +555,7 @@ static scheduler *cut(sequences *s, request *r, bool *was_cut)
   if (r->item.sequence == NULL)
     return NULL;
   if (!*was_cut)
-    return s->schedulers[r->item.sequence->slot->instance];
+    return queues_of(s)->list[r->item.sequence->slot->instance].scheduler;
   sequence_table_cut(s->table, &r->item, clock_monotonic_ns(), &s->later);
   list_remove(&r->item.node); // the caller's
   s->timer_at_ns = 0;
@@ -524,6 +580,30 @@ bool sequences_cancel(sequences *s, request *r)
   if (taken)
     arm(s, 0);
   return taken;
+}
+
+// ---- more instances ----
+
+error *sequences_prepare(sequences *s, const Inference__ModelConfig *config)
+{
+  s->attached = s->open;
+  return grow_queues(s, active_instances(config));
+}
+
+error *sequences_open(sequences *s)
+{
+  sequence_outcome o;
+  sequence_outcome_init(&o);
+  pthread_mutex_lock(&s->lock);
+  const bool added = sequence_table_add_instances(s->table, s->attached - s->open, &o);
+  uint64_t alarm_ns = next_alarm(s);
+  pthread_mutex_unlock(&s->lock);
+  if (!added)
+    return error_no_memory();
+  s->open = s->attached;
+  arm(s, alarm_ns);
+  carry_out(s, &o, REFUSAL_STOPPED);
+  return NULL;
 }
 
 // ---- its end ----
@@ -553,9 +633,10 @@ void sequences_abandon(sequences *s)
   sequence_table_abandon(s->table, &o);
   pthread_mutex_unlock(&s->lock);
   carry_out(s, &o, REFUSAL_STOPPED);
-  for (size_t i = 0; i < s->instance_count; i++) {
-    scheduler_stop(s->schedulers[i]); // an iterative request that goes again is refused from now on
-    scheduler_abandon(s->schedulers[i]);
+  const queue_set *set = queues_of(s);
+  for (size_t i = 0; i < set->count; i++) {
+    scheduler_stop(set->list[i].scheduler); // an iterative request that goes again is refused then
+    scheduler_abandon(set->list[i].scheduler);
   }
 }
 
@@ -567,8 +648,9 @@ void sequences_close(sequences *s)
   assert(list_is_empty(&s->later.start) && list_is_empty(&s->later.refused));
   sequence_table_abandon(s->table, &s->later);
   free_all(&s->later.over);
-  for (size_t i = 0; i < s->instance_count; i++)
-    scheduler_stop(s->schedulers[i]);
+  const queue_set *set = queues_of(s);
+  for (size_t i = 0; i < set->count; i++)
+    scheduler_stop(set->list[i].scheduler);
 }
 
 // ---- what is asked ----
@@ -576,8 +658,9 @@ void sequences_close(sequences *s)
 size_t sequences_pending(sequences *s)
 {
   size_t count = 0;
-  for (size_t i = 0; i < s->instance_count; i++)
-    count += scheduler_pending(s->schedulers[i]);
+  const queue_set *set = queues_of(s);
+  for (size_t i = 0; i < set->count; i++)
+    count += scheduler_pending(set->list[i].scheduler);
   LOCK_SCOPE(&s->lock);
   return count + sequence_table_waiting(s->table);
 }
@@ -591,7 +674,8 @@ size_t sequences_live(sequences *s)
 uint64_t sequences_closed_batches(const sequences *s, batch_close_reason reason)
 {
   uint64_t count = 0;
-  for (size_t i = 0; i < s->instance_count; i++)
-    count += scheduler_closed_batches(s->schedulers[i], reason);
+  const queue_set *set = queues_of(s);
+  for (size_t i = 0; i < set->count; i++)
+    count += scheduler_closed_batches(set->list[i].scheduler, reason);
   return count;
 }

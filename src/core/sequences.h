@@ -16,8 +16,14 @@ error *sequences_new(const Inference__ModelConfig *config, const state_rules *st
                      timekeeper *keeper, sequences **s);
 void sequences_free(sequences *s); // was closed; no instance is left
 
-// Gives a new instance its scheduler, in the order of the configuration; none to a passive one.
+// Gives a new instance its scheduler; none to a passive one.
 void sequences_attach(sequences *s, instance *i);
+
+// More instances, while the model serves; load threads, one at a time. `config` has the groups that
+// are to be: instances that come are attached after this. They have sequences once they are open;
+// those that were attached and are not are forgotten by the next call.
+error *sequences_prepare(sequences *s, const Inference__ModelConfig *config);
+error *sequences_open(sequences *s);
 
 // As model_queue_add, model_queue_cancel, _stop, _abandon, _pending and _closed_batches.
 bool sequences_add(sequences *s, request *r, refusal *reason);

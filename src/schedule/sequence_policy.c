@@ -194,24 +194,31 @@ static void slot_is_ready(sequence_table *t, sequence_slot *slot)
   heap_insert(&t->ready, &slot->ready);
 }
 
+// A slot more at the front of `made`. False: memory is short, and all of them are freed.
+static bool make_slot(sequence_slot **made, size_t instance, uint32_t row)
+{
+  sequence_slot *slot = calloc(1, sizeof(*slot));
+  if (slot != NULL) {
+    *slot = (sequence_slot){.instance = (uint32_t)instance, .row = row, .next = *made};
+    *made = slot;
+    return true;
+  }
+  while ((slot = *made) != NULL) {
+    *made = slot->next;
+    free(slot);
+  }
+  return false;
+}
+
 // One more row of each instance, where there may be one. False: memory is short.
 static bool make_row(sequence_table *t)
 {
   sequence_slot *made = NULL;
   if (t->made_rows == t->config.rows)
     return true;
-  for (size_t i = 0; i < t->config.instances; i++) {
-    sequence_slot *slot = calloc(1, sizeof(*slot));
-    if (slot == NULL) {
-      while ((slot = made) != NULL) {
-        made = slot->next;
-        free(slot);
-      }
+  for (size_t i = 0; i < t->config.instances; i++)
+    if (!make_slot(&made, i, t->made_rows))
       return false;
-    }
-    *slot = (sequence_slot){.instance = (uint32_t)i, .row = t->made_rows, .next = made};
-    made = slot;
-  }
   t->made_rows++;
   for (sequence_slot *slot = made, *next; slot != NULL; slot = next) {
     next = slot->next;
@@ -261,6 +268,36 @@ static void pass_on(sequence_table *t, const sequence_slot *slot, sequence_outco
   unlist(t, s);
   give_slot(t, s, slot);
   start_next(t, s, o);
+}
+
+// The lowest row comes last in `made`, and so behind the others: the backlog is to have it first.
+static sequence_slot *reversed(sequence_slot *made)
+{
+  sequence_slot *turned = NULL;
+  for (sequence_slot *slot = made, *next; slot != NULL; slot = next) {
+    next = slot->next;
+    slot->next = turned;
+    turned = slot;
+  }
+  return turned;
+}
+
+// Rows that are still to be made come when they are wanted, of all instances.
+bool sequence_table_add_instances(sequence_table *t, size_t count, sequence_outcome *o)
+{
+  sequence_slot *made = NULL;
+  for (uint32_t row = 0; row < t->made_rows; row++)
+    for (size_t i = 0; i < count; i++)
+      if (!make_slot(&made, t->config.instances + i, row))
+        return false;
+  t->config.instances += count;
+  for (sequence_slot *slot = reversed(made), *next; slot != NULL; slot = next) {
+    next = slot->next;
+    slot->next = t->slots;
+    t->slots = slot;
+    pass_on(t, slot, o);
+  }
+  return true;
 }
 
 // ---- the way of a sequence ----

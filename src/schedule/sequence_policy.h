@@ -76,6 +76,10 @@ typedef enum sequence_verdict {
 sequence_table *sequence_table_new(const sequence_config *config);
 void sequence_table_free(sequence_table *t); // has no items
 
+// `count` more instances, behind those that are there: the backlog gets their slots first. False,
+// and nothing has changed: memory is short.
+bool sequence_table_add_instances(sequence_table *t, size_t count, sequence_outcome *o);
+
 void sequence_outcome_init(sequence_outcome *o);
 void sequence_free(sequence *s_over); // of outcome.over
 

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 from conftest import PATIENCE, make_identity, wait_for
+from http2 import pending
 from python_models import infer, make_python, tensor
+from sequence_models import SUMS, http_client, make_sequences, step, values
+from tritonclient.utils import InferenceServerException
 
 EXPLICIT = ["--model-control-mode=explicit", "--load-model=*"]
 
@@ -152,3 +155,42 @@ def test_no_request_is_lost_while_instances_come_and_go(start_server, repository
     assert failures == []
     assert {model: successes(server, model) for model in counts} == counts
     assert server.log.count("loading: ") == 2
+
+
+@pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 1 }"], ids=["direct", "oldest"])
+def test_sequences_go_on_while_instances_come(start_server, repository, strategy):
+    """Whoever waits for a slot gets one of the new instance. When instances go the model is loaded anew, and its sequences are lost."""
+    directory = make_sequences(repository, strategy=strategy, max_batch_size=1, idle_us=10**9)
+    server = start_server(repository, flags=EXPLICIT)
+    with http_client(server, concurrency=2) as client:
+        assert step(client, 5, 1, start=True)[0] == 5
+        waiting = client.async_infer("m", [values(3)], sequence_id=2, sequence_start=True)
+        wait_for("the backlog", lambda: pending(server) == 1)
+        set_count(directory, 2)
+        assert load(server, "m").status == 200
+        assert waiting.get_result().as_numpy("OUT").reshape(-1)[0] == 3
+        assert step(client, 2, 1)[0] == 7 and step(client, 1, 2)[0] == 4
+        assert "model 'm' version 1: 1 instances came, 0 went" in server.log
+        assert groups(server, "m")[0]["count"] == 2
+        assert step(client, 1, 2, end=True)[0] == 5 and step(client, 9, 3, start=True)[0] == 9
+        set_count(directory, 1)
+        assert load(server, "m").status == 200
+        with pytest.raises(InferenceServerException, match="must specify the START flag"):
+            step(client, 1, 1)
+        assert step(client, 8, 1, start=True, end=True)[0] == 8
+
+
+def test_an_instance_that_does_not_come_leaves_sequences_as_they_are(start_server, repository):
+    refuse = "def initialize(self, args):\n    if os.path.exists(args['model_repository'] + '/refuse'):\n        raise RuntimeError('no more of us')"
+    directory = make_sequences(repository, body=SUMS.replace("def initialize(self, args):", refuse), max_batch_size=1, idle_us=10**9)
+    server = start_server(repository, flags=EXPLICIT)
+    with http_client(server) as client:
+        assert step(client, 5, 1, start=True)[0] == 5
+        set_count(directory, 2)
+        (directory / "refuse").touch()
+        answer = load(server, "m")
+        assert answer.status == 400 and "no more of us" in answer.text
+        assert step(client, 2, 1)[0] == 7
+        (directory / "refuse").unlink()
+        assert load(server, "m").status == 200
+        assert step(client, 9, 2, start=True)[0] == 9 and step(client, 1, 1)[0] == 8

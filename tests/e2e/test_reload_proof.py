@@ -156,6 +156,7 @@ MAKERS = {
     "python": (lambda repository: make_python(repository, "m"), BODY.replace(b'"X"', b'"IN"').replace(b"FP32", b"INT32")),
 }
 OF_FRAMEWORKS = ("fil", "openvino", "pytorch", "tensorflow")
+FIRST = {"tensorflow": 25}  # cycles until its own heap is as large as it becomes: 3 MiB more than after the fifth, and then no more up to the 60th
 
 
 @pytest.mark.parametrize("backend", [*MAKERS, *(pytest.param(backend, marks=frameworks.needs(backend)) for backend in OF_FRAMEWORKS)])
@@ -178,13 +179,14 @@ def test_memory_comes_back_after_the_last_unload(start_release, repository, back
             assert server.ask("/v2/repository/models/m/unload", b"{}").status == 200
             wait_for("its end", lambda: json.loads(server.ask("/v2/repository/index", b"").body)[0].get("reason") == "unloaded")
 
-    cycles(5)
+    first = FIRST.get(backend, 5)
+    cycles(first)
     settle(server)
     left, memory = resources(server), rss(server)
     cycles(20)
     wait_for("memory", lambda: rss(server) < memory + MIB)
     await_resources(server, left)
-    print(f"{backend}: {memory / MIB:.1f} MiB after 5 cycles, {rss(server) / MIB:.1f} after 25")
+    print(f"{backend}: {memory / MIB:.1f} MiB after {first} cycles, {rss(server) / MIB:.1f} after {first + 20}")
 
 
 def test_the_start_and_the_index_take_time_in_proportion_to_the_models(start_release, tmp_path):

@@ -251,3 +251,41 @@ def test_instances_that_come_later_warm_up_too(start_server, repository):
     assert load(server, "m").status == 200
     assert server.log.count("instance m_0_0 is running warmup sample 'one'") == 1
     assert server.log.count("instance m_0_1 is running warmup sample 'one'") == 1
+
+
+def test_what_served_before_serves_until_the_warm_up_is_over(start_server, repository, tmp_path):
+    """And what is new is not ready."""
+    body = """
+        def execute(self, requests):
+            open("%s/begun", "w").close()
+            while not os.path.exists("%s/gate"):
+                time.sleep(0.01)
+            return [answer(np.full((1, 1), 2, np.float32), "OUTPUT0") for _ in requests]
+        """.replace("%s", str(tmp_path))
+    for name in ("m", "new"):
+        make_python(repository, name, body, config=tensors() + sample(data()))
+    make_python(repository, "m", """
+        def execute(self, requests):
+            return [answer(np.full((1, 1), 1, np.float32), "OUTPUT0") for _ in requests]
+        """, config=tensors())
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=m"])
+
+    def infer():
+        request = {"inputs": [{"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [0]}]}
+        return json.loads(server.ask("/v2/models/m/infer", json.dumps(request).encode()).body)["outputs"][0]["data"]
+
+    assert infer() == [1]
+    make_python(repository, "m", body, config=tensors() + sample(data()))
+    for name in ("m", "new"):
+        (tmp_path / "begun").unlink(missing_ok=True)
+        (tmp_path / "gate").unlink(missing_ok=True)
+        with ThreadPoolExecutor() as threads:
+            loading = threads.submit(load, server, name)
+            try:
+                wait_for("the sample", (tmp_path / "begun").exists)
+                assert server.ask(f"/v2/models/{name}/ready").status == (200 if name == "m" else 400)
+                assert name == "new" or infer() == [1]
+            finally:
+                (tmp_path / "gate").touch()
+            assert loading.result().status == 200
+        assert server.ask(f"/v2/models/{name}/ready").status == 200 and infer() == [2]

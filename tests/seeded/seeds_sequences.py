@@ -3,6 +3,9 @@
 from seed import Seed, e2e, unit
 
 ALL = [
+    Seed("slots_of_added_instances", "stuck: who waits for a slot gets none of an instance that comes", "src/schedule/sequence_policy.c",
+         "    pass_on(t, slot, o);\n  }\n  return true;", "    (void)o;\n    slot_is_ready(t, slot);\n  }\n  return true;",
+         unit("sequence_property_test")),
     Seed("backlog_last_first", "sequences: a slot goes to who came last", "src/schedule/sequence_policy.c",
          "container_of(list_first(&t->backlog), sequence, node)", "container_of(list_last(&t->backlog), sequence, node)",
          unit("sequence_property_test")),

@@ -355,7 +355,7 @@ CHANGES = [
          "  error_free(pack_group(a, &first));\n  error_free(pack_group(b, &second));\n",
          e2e("test_faults.py", "outlives and instances")),
     Seed("instances_of_a_failed_load", "wrong state: instances of a load that failed stay", "src/core/load_plan.c",
-         "  if (model_can_update_instances(v->ready) && config_equal_but_groups(before, o->config))",
+         "  if (config_equal_but_groups(before, o->config) && model_can_update_instances(v->ready, o->config))",
          "  if (!config_equal_but_policy(before, o->config) && config_equal_but_groups(before, o->config))",
          e2e("test_instance_update.py", "load_that_failed_leave")),
 ]

@@ -432,9 +432,27 @@ static void dismiss(history *h)
   compare(h, &o, before);
 }
 
+static void add_instances(history *h)
+{
+  fate before[MAX_ITEMS];
+  sequence_outcome o;
+  const size_t count = 1 + draw(h, 2);
+  if (h->config.instances + count > MAX_INSTANCES)
+    return;
+  remember(h, before);
+  h->config.instances += count;
+  settle(h);
+  CHECK(h, sequence_table_add_instances(h->table, count, fresh(&o)));
+  compare(h, &o, before);
+}
+
 static void happen(history *h)
 {
-  switch (draw(h, 18)) {
+  switch (draw(h, 19)) {
+  case 18:
+    if (draw(h, 10) == 0)
+      add_instances(h);
+    break;
   case 0:
     cut(h);
     break;
