@@ -17,7 +17,7 @@ typedef struct flight {
   uint32_t capacity;     // requests that there is room for
   int64_t *batch_sizes;  // of each request
   backend_input *inputs; // of each request, for one pair
-  bool *wanted;          // [request][pair]
+  bool *wanted;          // [request][pair], and behind them those that are the next state
 } flight;
 
 struct identity_device {
@@ -91,7 +91,7 @@ static TRITONSERVER_Error *make_room(flight *f, uint32_t count, size_t pair_coun
   free_room(f);
   f->batch_sizes = calloc(count, sizeof(*f->batch_sizes));
   f->inputs = calloc(count, sizeof(*f->inputs));
-  f->wanted = calloc(count, pair_count + 1);
+  f->wanted = calloc(count, 2 * pair_count + 1);
   if (f->batch_sizes == NULL || f->inputs == NULL || f->wanted == NULL) {
     free_room(f);
     return backend_error_no_memory("a batch");
@@ -100,20 +100,27 @@ static TRITONSERVER_Error *make_room(flight *f, uint32_t count, size_t pair_coun
   return NULL;
 }
 
+static bool *wanted_by(const flight *f, size_t pair_count, uint32_t i)
+{
+  return f->wanted + i * 2 * pair_count;
+}
+
 // What each request has and wants. One that fails wants nothing.
 static void look(const struct identity_device *self, flight *f)
 {
   size_t pair_count = self->model->pair_count;
   for (uint32_t i = 0; i < f->batch.count; i++) {
     TRITONBACKEND_Request *request = f->batch.requests[i];
-    bool *wanted = f->wanted + i * pair_count;
+    bool *wanted = wanted_by(f, pair_count, i);
     TRITONSERVER_Error *error = identity_look(self->model, request, &f->batch_sizes[i]);
     if (error == NULL)
       error = identity_set_parameters(f->batch.responses[i]);
     if (error == NULL)
       error = backend_outputs_wanted(request, self->names, pair_count, wanted);
+    for (size_t k = 0; k < pair_count; k++)
+      wanted[pair_count + k] = self->model->pairs[k].is_state;
     if (error != NULL)
-      memset(wanted, 0, pair_count);
+      memset(wanted, 0, 2 * pair_count);
     backend_transfer_fail(f->transfer, i, error);
     f->rows += f->batch_sizes[i] > 0 ? (uint64_t)f->batch_sizes[i] : 1;
   }
@@ -131,7 +138,7 @@ static TRITONSERVER_Error *give_zeros(flight *f, uint32_t i, const identity_pair
 }
 
 static TRITONSERVER_Error *find_input(const identity_instance *self, flight *f, uint32_t i,
-                                      const identity_pair *pair)
+                                      const identity_pair *pair, bool is_output)
 {
   TRITONBACKEND_Request *request = f->batch.requests[i];
   backend_input input;
@@ -139,7 +146,7 @@ static TRITONSERVER_Error *find_input(const identity_instance *self, flight *f, 
   if (pair->optional)
     BACKEND_RETURN_IF_ERROR(identity_is_absent(pair, request, &absent));
   if (absent)
-    return give_zeros(f, i, pair);
+    return is_output ? give_zeros(f, i, pair) : NULL;
   BACKEND_RETURN_IF_ERROR(backend_input_find(request, pair->input_name, self->host_policy, &input));
   BACKEND_RETURN_IF_ERROR(identity_count_bytes(self->model, &input));
   f->inputs[i] = input;
@@ -154,8 +161,9 @@ static void copy_pair(const identity_instance *self, flight *f, size_t k)
   size_t byte_size, at = 0;
   for (uint32_t i = 0; i < f->batch.count; i++) {
     f->inputs[i] = (backend_input){0};
-    if (f->wanted[i * model->pair_count + k])
-      backend_transfer_fail(f->transfer, i, find_input(self, f, i, pair));
+    const bool *wanted = wanted_by(f, model->pair_count, i) + k;
+    if (wanted[0] || wanted[model->pair_count])
+      backend_transfer_fail(f->transfer, i, find_input(self, f, i, pair, wanted[0]));
   }
   TRITONSERVER_Error *error =
       backend_transfer_gather(f->transfer, f->inputs, 1, &gathered, &byte_size);
@@ -167,8 +175,13 @@ static void copy_pair(const identity_instance *self, flight *f, size_t k)
     const backend_input *input = &f->inputs[i];
     if (input->input == NULL)
       continue;
-    backend_transfer_output(f->transfer, i, pair->output_name, input->datatype, input->dims,
-                            input->rank, (const char *)gathered + at, input->byte_size);
+    const bool *wanted = wanted_by(f, model->pair_count, i) + k;
+    if (wanted[0])
+      backend_transfer_output(f->transfer, i, pair->output_name, input->datatype, input->dims,
+                              input->rank, (const char *)gathered + at, input->byte_size);
+    if (wanted[model->pair_count])
+      backend_transfer_state(f->transfer, i, pair->output_name, input->datatype, input->dims,
+                             input->rank, (const char *)gathered + at, input->byte_size);
     at += input->byte_size;
   }
 }

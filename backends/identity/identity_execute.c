@@ -146,6 +146,26 @@ static TRITONSERVER_Error *fill_output(const identity_instance *self, const iden
   return copy_input(self->model, pair, &input, response);
 }
 
+// Makes what came in the sequence's next state. An input that was left out leaves it.
+static TRITONSERVER_Error *keep_input(const identity_instance *self, const identity_pair *pair,
+                                      TRITONBACKEND_Request *request)
+{
+  static const gpu_place host = {.kind = GPU_MEMORY_HOST};
+  TRITONBACKEND_State *state;
+  backend_input input;
+  backend_room room;
+  bool absent = false;
+  if (pair->optional)
+    BACKEND_RETURN_IF_ERROR(identity_is_absent(pair, request, &absent));
+  if (absent)
+    return NULL;
+  BACKEND_RETURN_IF_ERROR(backend_input_find(request, pair->input_name, self->host_policy, &input));
+  BACKEND_RETURN_IF_ERROR(backend_state_ask(request, pair->output_name, input.datatype, input.dims,
+                                            input.rank, input.byte_size, host, &state, &room));
+  BACKEND_RETURN_IF_ERROR(backend_input_copy_to(&input, room));
+  return TRITONBACKEND_StateUpdate(state);
+}
+
 TRITONSERVER_Error *identity_set_parameters(TRITONBACKEND_Response *response)
 {
   BACKEND_RETURN_IF_ERROR(
@@ -197,10 +217,13 @@ static TRITONSERVER_Error *answer(const identity_instance *self, TRITONBACKEND_R
     const char *name = NULL;
     BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputName(request, i, &name));
     const identity_pair *pair = find_pair(model, name, i);
-    if (pair == NULL)
+    if (pair == NULL || !pair->is_output)
       return backend_error_invalid("model '%s' has no output '%s'", model->name, name);
     BACKEND_RETURN_IF_ERROR(fill_output(self, pair, request, *batch_size, response));
   }
+  for (size_t k = 0; k < model->pair_count; k++)
+    if (model->pairs[k].is_state)
+      BACKEND_RETURN_IF_ERROR(keep_input(self, &model->pairs[k], request));
   return identity_set_parameters(response);
 }
 

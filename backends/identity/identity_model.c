@@ -57,6 +57,7 @@ static TRITONSERVER_Error *make_pair(const backend_tensor_config *input,
   pair->output_name = strdup(output->name);
   if (pair->input_name == NULL || pair->output_name == NULL)
     return backend_error_no_memory("the model's tensors");
+  pair->is_output = true;
   pair->datatype = input->datatype;
   pair->optional = input->optional;
   pair->absent_shape = input->model_dims;
@@ -66,37 +67,119 @@ static TRITONSERVER_Error *make_pair(const backend_tensor_config *input,
   return NULL;
 }
 
-static TRITONSERVER_Error *match_tensors(identity_model *model, const backend_tensor_config *inputs,
-                                         size_t input_count, const backend_tensor_config *outputs,
-                                         size_t output_count)
+// The tensors of a model's configuration. Those of states are inputs and outputs, too.
+typedef struct tensors {
+  backend_tensor_config *inputs, *outputs;
+  size_t input_count, output_count;
+  backend_tensor_config *state_inputs, *state_outputs;
+  size_t state_count;
+} tensors;
+
+static backend_tensor_config state_tensor(const json_t *state, const char *key)
 {
-  if (input_count != output_count)
+  backend_tensor_config made = {.name = backend_json_text(state, key),
+                                .type_text = backend_json_text(state, "data_type")};
+  made.datatype = backend_datatype_of(made.type_text);
+  return made;
+}
+
+static TRITONSERVER_Error *read_states(const json_t *config, tensors *t)
+{
+  const json_t *states = json_object_get(json_object_get(config, "sequence_batching"), "state");
+  const size_t count = json_array_size(states);
+  t->state_inputs = calloc(count + 1, sizeof(*t->state_inputs));
+  t->state_outputs = calloc(count + 1, sizeof(*t->state_outputs));
+  if (t->state_inputs == NULL || t->state_outputs == NULL)
+    return backend_error_no_memory("the model's tensors");
+  for (; t->state_count < count; t->state_count++) {
+    const json_t *state = json_array_get(states, t->state_count);
+    backend_tensor_config *input = &t->state_inputs[t->state_count];
+    *input = state_tensor(state, "input_name");
+    t->state_outputs[t->state_count] = state_tensor(state, "output_name");
+    BACKEND_RETURN_IF_ERROR(
+        backend_shape_from_json(&input->model_dims, json_object_get(state, "dims"), input->name));
+  }
+  return NULL;
+}
+
+static const backend_tensor_config *find_state_input(const tensors *t, const char *suffix)
+{
+  const char *candidate;
+  for (size_t i = 0; i < t->state_count; i++)
+    if (strncmp(t->state_inputs[i].name, input_prefix, sizeof(input_prefix) - 1) == 0) {
+      candidate = t->state_inputs[i].name + sizeof(input_prefix) - 1;
+      if (strcmp(candidate, suffix) == 0)
+        return &t->state_inputs[i];
+    }
+  return NULL;
+}
+
+// The next state is what came in with its number. States with other names stay as they are.
+static TRITONSERVER_Error *match_state(identity_model *model, const tensors *t,
+                                       const backend_tensor_config *state)
+{
+  const backend_tensor_config *input = NULL;
+  for (size_t k = 0; k < model->pair_count; k++)
+    if (strcmp(model->pairs[k].output_name, state->name) == 0) {
+      model->pairs[k].is_state = model->pairs[k].datatype == state->datatype;
+      return NULL;
+    }
+  if (strncmp(state->name, output_prefix, sizeof(output_prefix) - 1) != 0)
+    return NULL;
+  const char *suffix = state->name + sizeof(output_prefix) - 1;
+  if ((input = find_state_input(t, suffix)) == NULL) {
+    TRITONSERVER_ErrorDelete(find_partner(t->inputs, t->input_count, suffix, &input));
+    if (input == NULL)
+      return NULL;
+  }
+  backend_tensor_config output = *input;
+  output.name = state->name;
+  if (input->datatype != state->datatype)
+    return NULL;
+  identity_pair *pair = &model->pairs[model->pair_count++];
+  BACKEND_RETURN_IF_ERROR(make_pair(input, &output, pair));
+  pair->is_output = false;
+  pair->is_state = true;
+  return NULL;
+}
+
+static TRITONSERVER_Error *match_tensors(identity_model *model, const tensors *t)
+{
+  const size_t output_count = t->output_count;
+  const backend_tensor_config *outputs = t->outputs;
+  if (t->input_count != output_count && t->state_count == 0)
     return backend_error_invalid("model configuration must have equal input/output pairs");
-  model->pairs = calloc(output_count + 1, sizeof(*model->pairs));
+  model->pairs = calloc(output_count + t->state_count + 1, sizeof(*model->pairs));
   if (model->pairs == NULL)
     return backend_error_no_memory("the model's tensors");
   for (size_t i = 0; i < output_count; i++) {
     const char *suffix;
     const backend_tensor_config *input = NULL;
     BACKEND_RETURN_IF_ERROR(suffix_of(outputs[i].name, output_prefix, "output", &suffix));
-    BACKEND_RETURN_IF_ERROR(find_partner(inputs, input_count, suffix, &input));
+    if ((input = find_state_input(t, suffix)) == NULL)
+      BACKEND_RETURN_IF_ERROR(find_partner(t->inputs, t->input_count, suffix, &input));
     model->pair_count = i + 1;
     BACKEND_RETURN_IF_ERROR(make_pair(input, &outputs[i], &model->pairs[i]));
   }
+  for (size_t i = 0; i < t->state_count; i++)
+    BACKEND_RETURN_IF_ERROR(match_state(model, t, &t->state_outputs[i]));
   return NULL;
 }
 
 static TRITONSERVER_Error *read_tensors(identity_model *model, const json_t *config)
 {
-  backend_tensor_config *inputs = NULL, *outputs = NULL;
-  size_t input_count = 0, output_count = 0;
-  TRITONSERVER_Error *error = backend_tensor_configs(config, "input", &inputs, &input_count);
+  tensors t = {0};
+  TRITONSERVER_Error *error = backend_tensor_configs(config, "input", &t.inputs, &t.input_count);
   if (error == NULL)
-    error = backend_tensor_configs(config, "output", &outputs, &output_count);
+    error = backend_tensor_configs(config, "output", &t.outputs, &t.output_count);
   if (error == NULL)
-    error = match_tensors(model, inputs, input_count, outputs, output_count);
-  free(inputs);
-  free(outputs);
+    error = read_states(config, &t);
+  if (error == NULL)
+    error = match_tensors(model, &t);
+  free(t.inputs);
+  free(t.outputs);
+  free(t.state_inputs);
+  free(t.state_outputs);
   return error;
 }
 

@@ -8,13 +8,16 @@
 
 #include <stdatomic.h>
 
-// OUTPUT<suffix> gets what INPUT<suffix> brought.
+// OUTPUT<suffix> gets what INPUT<suffix> brought. Both may be of sequences' states: the one is what
+// the state was, the other what it is to be.
 typedef struct identity_pair {
   char *input_name;
   char *output_name;
   TRITONSERVER_DataType datatype;
   backend_shape absent_shape; // of the zeros that stand for an optional input, without the batch
   bool optional;
+  bool is_output; // of responses
+  bool is_state;  // of the request's sequence, the next one
 } identity_pair;
 
 typedef struct identity_model {

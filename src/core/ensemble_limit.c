@@ -12,8 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define PATIENCE_NS UINT64_C(300000000000)
-
 static ensemble_limit *limit_of(const ensemble_step *s)
 {
   ensemble *e = s->wave->run->ensemble;
@@ -28,7 +26,7 @@ static bool has_failed(const ensemble_step *s)
 static void take(ensemble_limit *l, ensemble_step *s)
 {
   assert(lock_is_held(&l->lock));
-  l->under_way++;
+  ensemble_places_take(&l->places);
   s->is_limited = true;
 }
 
@@ -36,41 +34,42 @@ static void report_long_wait(const ensemble_limit *l, const ensemble_step *s)
 {
   log_error("ensemble '%s': step %" PRIu32 " waited 300 seconds (%" PRIu32
             " requests under way, max_inflight_requests %" PRIu32 "): it begins all the same",
-            s->wave->run->model->name, s->index, l->under_way, l->max);
+            s->wave->run->model->name, s->index, l->places.under_way, l->places.max);
 }
 
 // ---- steps that were put aside ----
 
-// Lets the first one go on; without a place where it was let through.
-static void resume(ensemble_step *s)
+static ensemble_step *step_at(ensemble_place *place)
 {
+  return container_of(place, ensemble_step, place);
+}
+
+// It goes on; without a place where it was let through.
+static void resume(ensemble_step *s, bool is_limited)
+{
+  s->is_limited = is_limited;
   ensemble_late_add(&s->wave->run->ensemble->late, s);
 }
 
 static void put_aside(ensemble_limit *l, ensemble_step *s)
 {
   assert(lock_is_held(&l->lock));
-  s->waits_since_ns = clock_monotonic_ns();
-  list_append(&l->waiting, &s->waiting);
-  if (list_first(&l->waiting) == &s->waiting)
-    timekeeper_arm(l->timekeeper, &l->timer, s->waits_since_ns + PATIENCE_NS);
+  const bool is_first = list_is_empty(&l->places.waiting);
+  ensemble_places_wait(&l->places, &s->place, clock_monotonic_ns());
+  if (is_first)
+    timekeeper_arm(l->timekeeper, &l->timer, ensemble_places_next_ns(&l->places));
 }
 
 static uint64_t end_long_waits(void *context, uint64_t now_ns)
 {
   ensemble_limit *l = context;
-  list_node *first;
+  ensemble_place *late;
   LOCK_SCOPE(&l->lock);
-  while ((first = list_first(&l->waiting)) != NULL) {
-    ensemble_step *s = container_of(first, ensemble_step, waiting);
-    if (s->waits_since_ns + PATIENCE_NS > now_ns)
-      return s->waits_since_ns + PATIENCE_NS;
-    report_long_wait(l, s);
-    list_remove(first);
-    take(l, s);
-    resume(s);
+  while ((late = ensemble_places_overdue(&l->places, now_ns)) != NULL) {
+    report_long_wait(l, step_at(late));
+    resume(step_at(late), true);
   }
-  return CLOCK_NEVER;
+  return ensemble_places_next_ns(&l->places);
 }
 
 void ensemble_limit_let_through(ensemble_run *run)
@@ -79,14 +78,14 @@ void ensemble_limit_let_through(ensemble_run *run)
   for (uint32_t i = 0; e->limits != NULL && i < e->graph->step_count; i++) {
     ensemble_limit *l = &e->limits[i];
     LOCK_SCOPE(&l->lock);
-    list_node *node = list_first(&l->waiting), *next;
+    list_node *node = list_first(&l->places.waiting), *next;
     for (; node != NULL; node = next) {
-      ensemble_step *s = container_of(node, ensemble_step, waiting);
-      next = list_next(&l->waiting, node);
+      ensemble_step *s = step_at(container_of(node, ensemble_place, node));
+      next = list_next(&l->places.waiting, node);
       if (s->wave->run != run)
         continue;
-      list_remove(node);
-      resume(s);
+      ensemble_places_withdraw(&s->place);
+      resume(s, false);
     }
     pthread_cond_broadcast(&l->left);
   }
@@ -96,9 +95,9 @@ void ensemble_limit_let_through(ensemble_run *run)
 
 static void wait(ensemble_limit *l, ensemble_step *s)
 {
-  uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
+  uint64_t until_ns = clock_monotonic_ns() + ENSEMBLE_PATIENCE_NS;
   assert(lock_is_held(&l->lock));
-  while (l->under_way >= l->max && !has_failed(s))
+  while (ensemble_places_are_taken(&l->places) && !has_failed(s))
     if (!thread_wait(&l->left, &l->lock, until_ns)) {
       report_long_wait(l, s);
       break;
@@ -116,7 +115,7 @@ bool ensemble_limit_enter(ensemble_step *s, bool blocks)
     wait(l, s);
     return true;
   }
-  if (l->under_way >= l->max && !has_failed(s)) {
+  if (ensemble_places_are_taken(&l->places) && !has_failed(s)) {
     put_aside(l, s);
     return false;
   }
@@ -131,18 +130,11 @@ void ensemble_limit_leave(ensemble_step *s)
     return;
   s->is_limited = false;
   LOCK_SCOPE(&l->lock);
-  assert(l->under_way > 0);
-  l->under_way--;
-  if (l->under_way >= l->max)
-    return;
-  list_node *first = list_take_first(&l->waiting);
-  if (first != NULL) {
-    ensemble_step *next = container_of(first, ensemble_step, waiting);
-    take(l, next);
-    resume(next);
-  } else {
+  ensemble_place *next = ensemble_places_leave(&l->places);
+  if (next != NULL)
+    resume(step_at(next), true);
+  else if (!ensemble_places_are_taken(&l->places))
     pthread_cond_signal(&l->left);
-  }
 }
 
 // ---- making ----
@@ -157,11 +149,10 @@ error *ensemble_limits_init(ensemble *e, uint32_t max)
     return error_no_memory();
   for (uint32_t i = 0; i < count; i++) {
     ensemble_limit *l = &e->limits[i];
-    l->max = max;
     l->timekeeper = e->late.timekeeper;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->left, NULL);
-    list_init(&l->waiting);
+    ensemble_places_init(&l->places, max);
     timer_init(&l->timer, end_long_waits, l);
   }
   return NULL;
@@ -172,7 +163,7 @@ void ensemble_limits_fini(ensemble *e)
   for (uint32_t i = 0; e->limits != NULL && i < e->graph->step_count; i++) {
     ensemble_limit *l = &e->limits[i];
     timekeeper_cancel(l->timekeeper, &l->timer);
-    assert(list_is_empty(&l->waiting) && l->under_way == 0);
+    assert(list_is_empty(&l->places.waiting) && l->places.under_way == 0);
     pthread_cond_destroy(&l->left);
     pthread_mutex_destroy(&l->lock);
   }

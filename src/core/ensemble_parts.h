@@ -4,6 +4,7 @@
 #define NEREID_CORE_ENSEMBLE_PARTS_H
 
 #include "core/ensemble_flow.h"
+#include "core/ensemble_places.h"
 #include "core/follow_up.h"
 #include "core/model.h"
 #include "core/model_table.h"
@@ -24,13 +25,11 @@ typedef struct ensemble_late {
 
 // Of one step of the graph (core/ensemble_limit.h).
 typedef struct ensemble_limit {
-  uint32_t max;
   timekeeper *timekeeper;
   timer timer;          // for those that wait too long
   pthread_mutex_t lock; // guards what follows
   pthread_cond_t left;
-  uint32_t under_way;
-  list waiting; // steps that were put aside
+  ensemble_places places; // steps that were put aside wait there
 } ensemble_limit;
 
 // What an ensemble has besides other models.
@@ -57,9 +56,8 @@ struct ensemble_step {
   refcount awaited;       // the final answer, the release, the submitter; 0: not under way
   _Atomic bool submitted; // its request can be cancelled
   bool is_limited;        // it counts for its limit
-  list_node waiting;      // for that
-  uint64_t waits_since_ns;
-  follow_up over; // what is to be done when it is over, or was put aside and may begin
+  ensemble_place place;   // where it waits for that
+  follow_up over;         // what is to be done when it is over, or was put aside and may begin
 };
 
 // Where a tensor of a wave is. Neither: it is there without data.

@@ -200,6 +200,43 @@ def test_many_sequences_at_once(start_server, repository):
         assert Counters.of(server)[model]["pending"] == 0
 
 
+@pytest.mark.parametrize("strategy", ["direct { }", OLDEST % 16])
+def test_a_storm_of_sequences(start_server, repository, strategy):
+    """16 clients: sequences that end, of one request, that begin again, that are cancelled, that are abandoned. Under TSan too."""
+    make_sequences(repository, strategy=strategy, idle_us=LONG_US, max_batch_size=16, count=2)
+    server = start_server(repository)
+
+    def sums(wanted, *answers):
+        assert [answer[0] for answer in answers] == wanted, answers
+
+    def cancelled(who):
+        with over_grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+            given = over_grpc.InferInput("IN", [1, 1], "INT32").set_data_from_numpy(np.array([[1]], np.int32))
+            over = []
+            calls = [client.async_infer("m", [given], lambda result, error: over.append(1), sequence_id=who, sequence_start=n == 0) for n in range(4)]
+            calls[who % 4].cancel()
+            wait_for("the answers", lambda: len(over) == 4)
+
+    def one(thread):
+        for n in range(12):
+            who = 1 + 100 * thread + n
+            if n % 4 == 0:
+                sums([1, 3, 6], *steps(server, "m", (1, who, "start"), (2, who, ""), (3, who, "end")))
+            elif n % 4 == 1:
+                sums([5], *steps(server, "m", (5, who, "start end")))
+            elif n % 4 == 2:
+                sums([5, 7, 8], *steps(server, "m", (5, who, "start"), (7, who, "start"), (1, who, "end")))
+            else:
+                cancelled(who)
+                sums([9], *steps(server, "m", (9, who, "start end")))
+        sums([1], *steps(server, "m", (1, 1 + 100 * thread, "start")))  # that nobody ends
+
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        list(threads.map(one, range(16)))
+    wait_for("nothing waits", lambda: Counters.of(server)["m"]["pending"] == 0)
+    sums([2] * 16, *(steps(server, "m", (1, 1 + 100 * thread, "end"))[0] for thread in range(16)))
+
+
 def test_utilization_waits_for_the_slots(start_server, repository):
     """Half of four slots: one request waits, two go at once."""
     make_sequences(repository, strategy=f"direct {{ max_queue_delay_microseconds: {LONG_US} minimum_slot_utilization: 0.5 }}", idle_us=LONG_US)

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random histories of ensembles' runs: any graph, steps that end in any order, decoupled ones with
-// any number of answers, failures and cancellations anywhere. Each step of a wave begins once and
-// only with all that it reads, no answer is freed while somebody reads it or twice, and a run ends
-// once. NEREID_HISTORIES=n runs more of them; NEREID_SEED=n others.
+// any number of answers, failures and cancellations anywhere, limits of what is under way, and
+// time. Each step of a wave begins once and only with all that it reads, no answer is freed while
+// somebody reads it or twice, a run ends once, nobody waits for a place that is free or for longer
+// than five minutes, and all places are given back. NEREID_HISTORIES=n runs more of them;
+// NEREID_SEED=n others.
+#include "base/clock.h"
 #include "core/ensemble_flow.h"
+#include "core/ensemble_places.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,6 +126,7 @@ static void make_graph(random_graph *r)
 
 typedef enum step_phase {
   NOT_BEGUN,
+  ASIDE, // it waits for a place
   UNDER_WAY,
   OVER
 } step_phase;
@@ -137,6 +142,9 @@ typedef struct wave {
   bool is_there[MAX_TENSORS];
   step_phase steps[MAX_STEPS];
   answer_phase answers[MAX_STEPS];
+  ensemble_place places[MAX_STEPS];
+  uint64_t asides[MAX_STEPS]; // who came how many-th to wait for a place
+  bool has_place[MAX_STEPS];
   bool is_over;
 } wave;
 
@@ -147,10 +155,13 @@ typedef struct history {
   wave waves[MAX_WAVES];
   uint32_t wave_count;
   uint32_t ready[MAX_STEPS], ready_count; // of the wave that is looked at
-  uint32_t under_way;
+  uint32_t under_way, aside;
+  ensemble_places places[MAX_STEPS]; // of each step of all waves
+  uint32_t overdue[MAX_STEPS];       // that are under way beyond the limit
+  uint64_t now_ns, put_aside;
   uint32_t answers, ends, begun;
   bool failed;
-  uint64_t events;
+  uint64_t events, all_aside, all_overdue; // of all histories
 } history;
 
 static wave *add_wave(history *h)
@@ -197,6 +208,7 @@ static void end_run(history *h)
 {
   h->ends++;
   assert_int_equal(h->ends, 1);
+  assert_int_equal(h->aside, 0);
   assert_int_equal(h->under_way, 0);
 }
 
@@ -230,17 +242,48 @@ static void end_wave(history *h, wave *w)
   assert_false(w->is_over);
   w->is_over = true;
   for (uint32_t s = 0; s < h->graph.g.step_count; s++)
-    assert_true(w->steps[s] != UNDER_WAY);
+    assert_true(w->steps[s] != UNDER_WAY && w->steps[s] != ASIDE);
   if (flow_end_wave(&h->run))
     end_run(h);
   else
     assert_true(says != FLOW_LAST);
 }
 
+static bool is_limited(const history *h)
+{
+  return h->places[0].max > 0;
+}
+
+static void begin_step(history *h, wave *w, uint32_t s, bool has_place)
+{
+  w->steps[s] = UNDER_WAY;
+  w->has_place[s] = has_place;
+  h->under_way++;
+  h->begun++;
+  for (uint32_t k = 0; k < h->graph.steps[s].source_count; k++) // what it reads is still there
+    assert_int_equal(w->answers[h->graph.steps[s].sources[k]], HELD);
+}
+
+// Begins, or waits for a place.
+static void begin_or_wait(history *h, wave *w, uint32_t s)
+{
+  ensemble_places *p = &h->places[s];
+  if (!is_limited(h)) {
+    begin_step(h, w, s, false);
+  } else if (ensemble_places_are_taken(p)) {
+    w->steps[s] = ASIDE;
+    w->asides[s] = ++h->put_aside;
+    h->aside++;
+    ensemble_places_wait(p, &w->places[s], h->now_ns);
+  } else {
+    ensemble_places_take(p);
+    begin_step(h, w, s, true);
+  }
+}
+
 // Begins what is ready and leaves the wave, as whoever made it or ended a step in it does.
 static void proceed(history *h, wave *w)
 {
-  const uint32_t *sources;
   for (uint32_t i = 0; i < h->ready_count; i++) {
     uint32_t s = h->ready[i];
     assert_int_equal(w->steps[s], NOT_BEGUN);
@@ -250,22 +293,99 @@ static void proceed(history *h, wave *w)
       continue;
     for (uint32_t k = 0; k < h->graph.steps[s].tensor_count; k++)
       assert_true(w->is_there[h->graph.steps[s].tensors[k]]);
-    w->steps[s] = UNDER_WAY;
-    h->under_way++;
-    h->begun++;
-    sources = h->graph.steps[s].sources;
-    for (uint32_t k = 0; k < h->graph.steps[s].source_count; k++)
-      assert_int_equal(w->answers[sources[k]], HELD); // what it reads is still there
+    begin_or_wait(h, w, s);
   }
   h->ready_count = 0;
   if (flow_leave_wave(&w->flow))
     end_wave(h, w);
 }
 
+// Who waits for a place, and has waited for longer than any other of that step.
+static wave *first_aside(history *h, uint32_t s)
+{
+  wave *first = NULL;
+  for (uint32_t n = 0; n < h->wave_count; n++) {
+    wave *w = &h->waves[n];
+    if (w->steps[s] == ASIDE && (first == NULL || w->asides[s] < first->asides[s]))
+      first = w;
+  }
+  return first;
+}
+
+static wave *take_from_aside(history *h, const ensemble_place *place, uint32_t s)
+{
+  wave *w = first_aside(h, s);
+  assert_ptr_equal(place, w == NULL ? NULL : &w->places[s]);
+  if (w != NULL)
+    h->aside--;
+  return w;
+}
+
+static void give_place_back(history *h, wave *w, uint32_t s)
+{
+  if (!w->has_place[s])
+    return;
+  ensemble_places *p = &h->places[s];
+  w->has_place[s] = false;
+  const bool goes_on = p->under_way - 1 < p->max && first_aside(h, s) != NULL;
+  ensemble_place *next = ensemble_places_leave(p);
+  assert_int_equal(next != NULL, goes_on);
+  if (h->overdue[s] > 0)
+    h->overdue[s]--;
+  if (next != NULL)
+    begin_step(h, take_from_aside(h, next, s), s, true);
+}
+
+// Five minutes are enough, and not less.
+static void pass_time(history *h, uint64_t ns)
+{
+  h->now_ns += ns;
+  for (uint32_t s = 0; is_limited(h) && s < h->graph.g.step_count; s++) {
+    for (;;) {
+      const wave *first = first_aside(h, s);
+      const bool is_due =
+          first != NULL && h->now_ns - first->places[s].since_ns >= ENSEMBLE_PATIENCE_NS;
+      ensemble_place *late = ensemble_places_overdue(&h->places[s], h->now_ns);
+      assert_int_equal(late != NULL, is_due);
+      if (late == NULL)
+        break;
+      h->overdue[s]++;
+      h->all_overdue++;
+      begin_step(h, take_from_aside(h, late, s), s, true);
+    }
+    const wave *first = first_aside(h, s);
+    assert_true(ensemble_places_next_ns(&h->places[s]) ==
+                (first == NULL ? CLOCK_NEVER : first->places[s].since_ns + ENSEMBLE_PATIENCE_NS));
+  }
+}
+
+static void check_places(const history *h)
+{
+  for (uint32_t s = 0; is_limited(h) && s < h->graph.g.step_count; s++) {
+    uint32_t taken = 0;
+    for (uint32_t n = 0; n < h->wave_count; n++)
+      taken += h->waves[n].has_place[s];
+    assert_int_equal(h->places[s].under_way, taken);
+    assert_true(taken <= h->places[s].max + h->overdue[s]);
+    assert_true(list_is_empty(&h->places[s].waiting) || taken >= h->places[s].max);
+  }
+}
+
+// The steps that wait are let through: they do not begin.
 static void fail_run(history *h)
 {
   assert_int_equal(flow_fail(&h->run), !h->failed);
   h->failed = true;
+  for (uint32_t n = 0; n < h->wave_count; n++)
+    for (uint32_t s = 0; s < h->graph.g.step_count; s++) {
+      wave *w = &h->waves[n];
+      if (w->steps[s] != ASIDE)
+        continue;
+      ensemble_places_withdraw(&w->places[s]);
+      w->steps[s] = OVER;
+      h->aside--;
+      proceed(h, w);
+    }
 }
 
 static void end_step(history *h, wave *w, uint32_t s)
@@ -276,6 +396,7 @@ static void end_step(history *h, wave *w, uint32_t s)
     assert_int_equal(w->answers[step->sources[i]], HELD);
   w->steps[s] = OVER;
   h->under_way--;
+  give_place_back(h, w, s);
   if (chance(40) == 0)
     fail_run(h);
   else if (answers)
@@ -326,7 +447,14 @@ static uint64_t run_history(history *h)
 {
   make_graph(&h->graph);
   h->wave_count = h->under_way = h->answers = h->ends = h->begun = h->ready_count = 0;
+  h->aside = 0;
+  h->all_aside += h->put_aside;
+  h->now_ns = h->put_aside = 0;
   h->failed = false;
+  memset(h->overdue, 0, sizeof(h->overdue));
+  const uint32_t max = chance(3);
+  for (uint32_t s = 0; s < MAX_STEPS; s++)
+    ensemble_places_init(&h->places[s], max);
   slice asked = slice_of(h->graph.names[h->graph.outputs[chance(h->graph.g.output_count)]]);
   ensemble_plan_init(&h->plan, &h->graph.g, &asked, chance(2), h->graph.plan_memory);
   flow_run_init(&h->run);
@@ -341,8 +469,12 @@ static uint64_t run_history(history *h)
     assert_true(i < MAX_EVENTS);
     if (chance(60) == 0 && !h->failed)
       fail_run(h); // cancelled
-    advance(h);
+    if (h->under_way > 0)
+      advance(h);
+    pass_time(h, chance(8) == 0 ? (uint64_t)chance(400) * 1000000000 : chance(1000));
+    check_places(h);
   }
+  assert_int_equal(h->aside, 0);
   bool all_answered = true;
   for (uint32_t s = 0; s < h->graph.g.step_count; s++)
     if (first->steps[s] == OVER && first->answers[s] == NO_ANSWER)
@@ -368,10 +500,12 @@ static void every_step_runs_once_and_every_run_ends_once(void **state)
   clock_gettime(CLOCK_MONOTONIC, &end);
   double seconds =
       (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
-  print_message("%llu histories, %llu events, %llu answers, %.0f histories a minute\n",
+  print_message("%llu histories, %llu events, %llu answers, %llu waited for a place, %llu for too "
+                "long, %.0f histories a minute\n",
                 (unsigned long long)count, (unsigned long long)h->events,
-                (unsigned long long)answers, 60 * (double)count / seconds);
-  assert_true(answers > count / 2);
+                (unsigned long long)answers, (unsigned long long)h->all_aside,
+                (unsigned long long)h->all_overdue, 60 * (double)count / seconds);
+  assert_true(answers > count / 2 && h->all_aside > count / 100 && h->all_overdue > count / 2000);
   free(h);
 }
 
