@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is made, opened and removed beneath a directory that others have filled, or will: every path
-// is taken beneath it by the kernel (openat2), and no link on the way is followed. Functions that
-// give a bool set errno. Any thread.
+// is taken beneath it (files_open_at), and no link on the way is followed. Functions that give a
+// bool set errno. Any thread.
 #ifndef NEREID_BASE_DIR_H
 #define NEREID_BASE_DIR_H
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How paths below a root become descriptors; see files.h. No state.
+// How paths below a root become descriptors; see files.h. The only state is whether the kernel has
+// openat2.
 #include "base/files.h"
 
 #include "base/cleanup.h"
+#include "base/path_walk.h"
 #include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
+#include <pthread.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +32,27 @@ static const uint64_t LINK_RULES[] = {
     [FILE_LINKS_NONE] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
 };
 
+static int openat2_reason; // why the kernel's is not used; 0: it is
+
+// An absolute path is not beneath anything. Whoever says something else (a profile that refuses
+// what it does not know, an emulator) does not keep the rules.
+static void look_for_openat2(void)
+{
+  struct open_how how = {
+      .flags = O_PATH | O_CLOEXEC,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+  };
+  AUTO_CLOSE int opened = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof(how));
+  openat2_reason = opened >= 0 ? EINVAL : errno == EXDEV ? 0 : errno;
+}
+
+int files_walk_reason(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, look_for_openat2);
+  return openat2_reason;
+}
+
 int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links links)
 {
   if ((flags & O_PATH) == 0) // the kernel refuses these two beside O_PATH
@@ -41,7 +64,8 @@ int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links 
   };
   long result;
   do {
-    result = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+    result = files_walk_reason() == 0 ? syscall(SYS_openat2, dir, path, &how, sizeof(how))
+                                      : path_walk(dir, path, &how);
   } while (result < 0 && (errno == EINTR || errno == EAGAIN));
   return (int)result;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files below a directory that the operator named. What a path may lead to is one policy, kept by
-// the kernel (openat2) and not by tests of strings; all descriptors are close-on-exec. A FIFO,
-// socket or device is looked at and never opened. Any thread.
+// the kernel (openat2, or path_walk.h where there is none) and not by tests of strings; all
+// descriptors are close-on-exec. A FIFO, socket or device is looked at and never opened. Any
+// thread.
 #ifndef NEREID_BASE_FILES_H
 #define NEREID_BASE_FILES_H
 
@@ -109,6 +110,10 @@ error *files_path_of(int descriptor, char **path);
 // openat(2) with the rule `links` and close-on-exec: below `dir`, but for FILE_LINKS_ANYWHERE. -1
 // with errno.
 int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links links);
+
+// 0 where the kernel's openat2 opens paths, else the errno with which it refused: path_walk.h opens
+// them. It is asked once, when a path is first opened.
+int files_walk_reason(void);
 
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
 error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content);

@@ -31,16 +31,6 @@ static bool is_digit(char c)
 
 // ---- eight digits at a time ----
 
-static inline uint64_t load_eight(const char *text)
-{
-  uint64_t word;
-  memcpy(&word, text, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  word = __builtin_bswap64(word);
-#endif
-  return word;
-}
-
 // How many digits the word begins with. A digit's byte is 0 to 9 once '0' is taken off: adding 6
 // leaves its upper half empty. A carry only comes from a byte that is none.
 static inline size_t digit_run(uint64_t word)
@@ -82,7 +72,7 @@ static inline const char *take_digits(const char *text, literal *l, int *kept, i
   while (*kept == 0 && *text == '0')
     text++; // leading zeroes are no digits
   while (*kept + 8 <= MAX_DIGITS) {
-    uint64_t word = load_eight(text);
+    uint64_t word = number_load_eight(text);
     size_t run = digit_run(word);
     if (run == 0)
       return text;
@@ -124,7 +114,6 @@ typedef struct usual {
   bool negative;
 } usual;
 
-#if NUMBER_MASK
 // Reads the usual form, -?digits[.digits] of up to 15 characters. The sign, where the point is and
 // how many digits there are are no branches: they are as good as random. False for all else, which
 // may be a number too.
@@ -145,8 +134,8 @@ static inline bool scan_usual(const char *text, usual *u)
       (end == point + has_point && has_point) | ((*first == '0') & (whole_digits > 1)) |
       ((text[end] | 0x20) == 'e'))
     return false;
-  unsigned __int128 digits = load_eight(first + 8) ^ 0x3030303030303030;
-  digits = digits << 64 | (load_eight(first) ^ 0x3030303030303030);
+  unsigned __int128 digits = number_load_eight(first + 8) ^ 0x3030303030303030;
+  digits = digits << 64 | (number_load_eight(first) ^ 0x3030303030303030);
   unsigned __int128 whole = ((unsigned __int128)1 << 8 * whole_digits) - 1;
   digits = (digits & whole) | ((has_point ? digits >> 8 : digits) & ~whole);
   digits <<= 8 * (16 - (end - other_characters)); // zeroes before, what is behind falls out
@@ -156,14 +145,6 @@ static inline bool scan_usual(const char *text, usual *u)
   u->end = text + end;
   return true;
 }
-#else
-static inline bool scan_usual(const char *text, usual *u)
-{
-  (void)text;
-  (void)u;
-  return false;
-}
-#endif
 
 // Reads JSON's number. False when there is none; l->end is where it went wrong then.
 static inline bool scan(const char *text, literal *l)

@@ -89,6 +89,16 @@ static error *init_links(server *s)
   return add_link_roots(&s->links, &o->model_repositories);
 }
 
+// Whether it is the kernel that keeps paths where they belong.
+static void log_who_walks_paths(void)
+{
+  int reason = files_walk_reason();
+  if (reason != 0)
+    log_info("the system call openat2 cannot be used here (%s): the server walks paths by itself, "
+             "under the same rules",
+             strerror(reason));
+}
+
 static void model_unreferenced(server *s, model *m)
 {
   live_models_queue_destroy(&s->live, m);
@@ -249,6 +259,7 @@ error *server_new(const server_options *options, server **result)
 {
   server *s;
   RETURN_IF_ERROR(check_options(options));
+  log_who_walks_paths();
   RETURN_IF_ERROR(look_at_repositories(options));
   RETURN_IF_ERROR(make_server(options, &s));
   error *e = gpus_new(&s->options, &s->environment.gpus);

@@ -145,13 +145,13 @@ class Audit:
                 yield named
 
 
-def start_audited(starter, *repositories, flags=()):
-    """A server under strace, and what it does with files."""
+def start_audited(starter, *repositories, flags=(), wrapper=()):
+    """A server under strace, and what it does with files. `wrapper` as where a server is started."""
     record = starter.directory / f"files{len(starter.servers)}.strace"
     log = starter.directory / f"server{len(starter.servers)}.log"
     command = [
         "strace", "-D", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "8192", "-e", "trace=%file", "-e", "signal=none",
-        "-o", str(record), *starter.command(*repositories, flags=flags),
+        "-o", str(record), *wrapper, *starter.command(*repositories, flags=flags),
     ]
     sanitized = environment()
     sanitized["ASAN_OPTIONS"] += ":detect_leaks=0"  # needs ptrace for itself

@@ -16,6 +16,7 @@ import threading
 import pytest
 from conftest import BUILD, ROOT, copy_model, host_gpus, make_identity
 from safety import Client, quote, start_audited, tensor
+from system_calls import without
 
 SWAP_LOADS = int(os.environ.get("NEREID_SWAP_LOADS", "60"))
 EXPLICIT = ["--model-control-mode=explicit"]
@@ -241,8 +242,11 @@ def exchange(a, b):
     libc.renameat2(-100, os.fsencode(a), -100, os.fsencode(b), RENAME_EXCHANGE)
 
 
+@pytest.mark.parametrize("walked_by", ["kernel", "server"])
 @pytest.mark.parametrize("what", ["the model's directory", "the version's directory", "the model's file", "the configuration"])
-def test_a_link_that_is_exchanged_during_loads_leads_nowhere_under_secure_cve_2026_47606_47630(start_server, backends, repository, outside, what):
+def test_a_link_that_is_exchanged_during_loads_leads_nowhere_under_secure_cve_2026_47606_47630(
+    start_server, backends, repository, outside, what, walked_by
+):
     place, target = LINKS[what]
     name = place.split("/")[0]
     make_identity(repository, "m")
@@ -250,7 +254,8 @@ def test_a_link_that_is_exchanged_during_loads_leads_nowhere_under_secure_cve_20
     link = repository / ".swapped/link"  # inside: strace tells where a file that was opened is by then
     link.parent.mkdir()
     link.symlink_to(outside / target)
-    server, audit = start_audited(start_server, repository, flags=SECURE)
+    server, audit = start_audited(start_server, repository, flags=SECURE, wrapper=without("openat2") if walked_by == "server" else ())
+    assert ("walks paths by itself" in server.log) == (walked_by == "server")
     stop, swaps = threading.Event(), [0]
 
     def swap():

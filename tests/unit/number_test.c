@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers as text against the C library, which is slow and right.
 #include "base/number.h"
+#include "base/number_mask.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -359,6 +360,28 @@ static void a_run_reads_what_single_reads_do_or_stops(void **state)
   }
 }
 
+// What a machine tells with one comparison, words tell too.
+static void digits_among_sixteen_bytes_are_told_from_others(void **state)
+{
+  (void)state;
+  uint32_t chance = 1;
+  for (unsigned i = 0; i < 200000; i++) {
+    char text[16];
+    uint32_t others = 0;
+    for (unsigned k = 0; k < 16; k++) {
+      chance = chance * 1664525u + 1013904223u;
+      // Each byte at each place among digits first, then bytes near digits, then any.
+      unsigned near = i < 4096  ? '0' + k % 10
+                      : (i & 1) ? '/' - 8 + (chance >> 16) % 32
+                                : chance >> 24;
+      text[k] = (char)(i < 4096 && k == i % 16 ? i / 16 : near);
+      others |= (uint32_t)(text[k] < '0' || text[k] > '9') << k;
+    }
+    assert_int_equal(number_mask_others(text), others);
+    assert_int_equal(number_words_others(text), others);
+  }
+}
+
 static void a_run_ends_at_its_limits(void **state)
 {
   (void)state;
@@ -420,6 +443,7 @@ int main(void)
       cmocka_unit_test(integers_are_exact_or_refused),
       cmocka_unit_test(floats_beyond_the_largest_are_refused_and_words_are_read),
       cmocka_unit_test(a_run_reads_what_single_reads_do_or_stops),
+      cmocka_unit_test(digits_among_sixteen_bytes_are_told_from_others),
       cmocka_unit_test(a_run_ends_at_its_limits),
       cmocka_unit_test(half_floats_convert_and_print_all),
   };

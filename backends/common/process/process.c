@@ -22,7 +22,8 @@
 enum {
   DESCRIPTORS = PROCESS_SOCKET + 1, // of the process
   PIECE = 16384, // of output that is read at a time, so that no worker keeps the others waiting
-  MAX_DRAIN = 1 << 20
+  MAX_DRAIN = 1 << 20,
+  LOOK_MS = 50 // how often it is looked whether it has ended, where no handle tells
 };
 
 typedef enum kill_reason {
@@ -39,7 +40,9 @@ struct worker_process {
   pthread_barrier_t started;
   int failure; // why it was not started: an errno
   pid_t id;
-  int handle;                  // pidfd: never another process's
+  int handle;                  // pidfd: never another process's; -1 where there is none
+  pthread_mutex_t lock;        // without a handle: guards
+  bool reaped;                 // whether `id` may be another process's by now
   int64_t out_of_memory_kills; // of the system, when it started; -1: not known
   _Atomic kill_reason killed;  // the first reason
   worker_output output[2];     // stdout, stderr
@@ -217,7 +220,7 @@ static int spawn(worker_process *self)
   if (failure != 0)
     return failure;
   self->handle = (int)syscall(SYS_pidfd_open, self->id, 0);
-  if (self->handle >= 0)
+  if (self->handle >= 0 || errno == ENOSYS || errno == EPERM) // before Linux 5.3, or a sandbox
     return 0;
   failure = errno;
   kill(self->id, self->command.kill_signal);
@@ -241,12 +244,22 @@ static int64_t out_of_memory_kills(void)
 
 // ---- its end
 
+static void send_signal(worker_process *self, int number)
+{
+  if (self->handle >= 0 &&
+      (syscall(SYS_pidfd_send_signal, self->handle, number, NULL, 0) == 0 || errno == ESRCH))
+    return;
+  LOCK_SCOPE(&self->lock);
+  if (!self->reaped)
+    kill(self->id, number);
+}
+
 static void end_process(worker_process *self, kill_reason why)
 {
   kill_reason none = NOT_KILLED;
   atomic_compare_exchange_strong(&self->killed, &none, why);
-  syscall(SYS_pidfd_send_signal, self->handle, self->command.kill_signal, NULL, 0);
-  syscall(SYS_pidfd_send_signal, self->handle, SIGCONT, NULL, 0); // should somebody have stopped it
+  send_signal(self, self->command.kill_signal);
+  send_signal(self, SIGCONT); // should somebody have stopped it
 }
 
 void worker_process_kill(worker_process *self)
@@ -289,14 +302,26 @@ static void describe(const worker_process *self, const siginfo_t *end, char *how
     snprintf(how, room, "it was ended by signal %d", number);
 }
 
+// Waits for its end, and takes its number back.
+static void await_end(worker_process *self, siginfo_t *end)
+{
+  bool handled = self->handle >= 0;
+  id_t id = handled ? (id_t)self->handle : (id_t)self->id;
+  // It stays until the lock is held: nobody sends a signal to its number after that.
+  while (waitid(handled ? P_PIDFD : P_PID, id, end, WEXITED | WNOWAIT) != 0 && errno == EINTR)
+    ;
+  LOCK_SCOPE(&self->lock);
+  self->reaped = true;
+  waitid(handled ? P_PIDFD : P_PID, id, end, WEXITED | WNOHANG);
+}
+
 // Reads what is left in the pipes, reaps the process, and gives how it ended.
 static char *reap(worker_process *self)
 {
   siginfo_t end = {0};
   char how[128], *cause;
   const char *last_line = self->output[1].last;
-  while (waitid(P_PIDFD, (id_t)self->handle, &end, WEXITED) != 0 && errno == EINTR)
-    ;
+  await_end(self, &end);
   for (int i = 0; i < 2; i++)
     worker_output_end(&self->output[i]);
   describe(self, &end, how, sizeof how);
@@ -306,6 +331,16 @@ static char *reap(worker_process *self)
 }
 
 // ---- its thread
+
+// Whether it has ended, where no handle tells.
+static bool is_over(const worker_process *self)
+{
+  siginfo_t end = {0};
+  if (self->handle >= 0)
+    return false;
+  int result = waitid(P_PID, (id_t)self->id, &end, WEXITED | WNOHANG | WNOWAIT);
+  return result != 0 ? errno == ECHILD : end.si_pid != 0;
+}
 
 // Until it ends. Without its connection it has become another program, or is on its way to its
 // end, as its guard can tell.
@@ -323,13 +358,13 @@ static void watch(worker_process *self)
                                [TIMER] = {.fd = self->command.timer, .events = POLLIN},
                                [OUTPUT] = {.fd = self->output[0].descriptor, .events = POLLIN},
                                {.fd = self->output[1].descriptor, .events = POLLIN}};
-  while (on[HANDLE].revents == 0) {
-    if (poll(on, WATCHED, -1) < 0)
+  while (on[HANDLE].revents == 0 && !is_over(self)) {
+    if (poll(on, WATCHED, self->handle >= 0 ? -1 : LOOK_MS) < 0)
       continue;
     for (int i = 0; i < 2; i++)
       if (on[OUTPUT + i].revents != 0 && !worker_output_read(&self->output[i]))
         on[OUTPUT + i].fd = -1;
-    if (on[CONNECTION].revents != 0 && on[HANDLE].revents == 0) {
+    if (on[CONNECTION].revents != 0 && on[HANDLE].revents == 0 && !is_over(self)) {
       on[CONNECTION].fd = -1;
       end_process(self, CUT_OFF);
     }
@@ -367,10 +402,12 @@ TRITONSERVER_Error *worker_process_start(const worker_command *command,
     self->output[i].take_line = events->line;
     self->output[i].user = user;
   }
+  pthread_mutex_init(&self->lock, NULL);
   pthread_barrier_init(&self->started, NULL, 2);
   int failure = thread_create(&self->thread, command->thread, run, self);
   if (failure != 0) {
     pthread_barrier_destroy(&self->started);
+    pthread_mutex_destroy(&self->lock);
     free(self);
     return backend_error_unavailable("cannot start a thread: %s", strerror(failure));
   }
@@ -391,6 +428,7 @@ void worker_process_free(worker_process *self)
     return;
   pthread_join(self->thread, NULL);
   pthread_barrier_destroy(&self->started);
+  pthread_mutex_destroy(&self->lock);
   for (int i = 0; i < 2; i++)
     cleanup_close(&self->output[i].descriptor);
   cleanup_close(&self->handle);

@@ -141,7 +141,7 @@ static _Noreturn void guard(const launcher_options *options, pid_t program)
   char name[32];
   snprintf(name, sizeof name, "%d", (int)program);
   signal(SIGTERM, SIG_IGN);
-  close_range(0, ~0U, 0); // the end of the connection and of the pipes is the program's
+  closefrom(0); // the end of the connection and of the pipes is the program's
   while (!has_ended(program, &end)) {
     process_facts facts;
     if (sigwaitinfo(&heard, NULL) != PROTOCOL_KILL_SIGNAL)

@@ -95,10 +95,10 @@ static launcher_options read_options(int count, char **arguments)
 
 // ---- the process itself
 
+// Where there is no close_range (before Linux 5.9), the C library reads /proc/self/fd.
 static void close_descriptors(void)
 {
-  if (close_range(4, ~0U, 0) != 0)
-    launcher_fail(errno, "cannot close descriptors");
+  closefrom(4);
 }
 
 static void reset_signals(void)
