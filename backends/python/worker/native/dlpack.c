@@ -253,12 +253,14 @@ static bool size_of(const dl_tensor *tensor, unsigned datatype, size_t *size)
   return *size >> ADDRESS_BITS == 0;
 }
 
+// One without elements is, whatever its strides: those of NumPy's, picked by a mask, are 0.
 static bool is_contiguous(const dl_tensor *tensor)
 {
-  int64_t stride = 1;
-  for (int32_t i = tensor->rank; tensor->strides != NULL && i-- > 0;) {
+  for (int32_t i = 0; i < tensor->rank; i++)
     if (tensor->shape[i] == 0)
       return true;
+  int64_t stride = 1;
+  for (int32_t i = tensor->rank; tensor->strides != NULL && i-- > 0;) {
     if (tensor->shape[i] != 1 && tensor->strides[i] != stride)
       return false;
     if (__builtin_mul_overflow(stride, tensor->shape[i], &stride))
