@@ -230,6 +230,17 @@ static void release_versioned(void *owner)
     versioned->deleter(versioned);
 }
 
+PyObject *dlpack_behind(PyObject *buffer)
+{
+  const dl_managed *managed = buffer_owner(buffer, release_managed);
+  if (managed != NULL)
+    return managed->deleter == delete_managed ? ((given *)managed->context)->keeps : NULL;
+  const dl_versioned *versioned = buffer_owner(buffer, release_versioned);
+  if (versioned != NULL)
+    return versioned->deleter == delete_versioned ? ((given *)versioned->context)->keeps : NULL;
+  return NULL;
+}
+
 static unsigned datatype_of(const dl_tensor *tensor)
 {
   for (unsigned i = 1; tensor->lanes == 1 && i < DATATYPE_COUNT; i++)
