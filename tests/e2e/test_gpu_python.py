@@ -62,6 +62,17 @@ def execute(self, requests):
     return [pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("OUT", r.inputs()[0])]) for r in requests]
 """
 
+# Gives what it got, and keeps a way to it: it could write there while the answer is still read.
+KEEP = """
+def execute(self, requests):
+    (request,) = requests
+    given = request.inputs()[0]
+    made = pb_utils.Tensor.from_dlpack("OUT", given)
+    self.kept = {"capsule": lambda: given.to_dlpack(), "input": lambda: given, "request": lambda: request,
+                 "output": lambda: made, "object": lambda: pb_utils.Tensor.from_dlpack("X", made)}[request.request_id()]()
+    return [pb_utils.InferenceResponse([made])]
+"""
+
 # Calls a model for each device with a tensor on it, and wants the answer on the next one; adds all up.
 CALLS = """
 def execute(self, requests):
@@ -125,6 +136,7 @@ def server(nereid, backends, gpus, tmp_path_factory):
     repository = tmp_path_factory.mktemp("models")
     make(repository, "add", ADD)
     make(repository, "pass", PASS)
+    make(repository, "keep", KEEP)
     make(repository, "forced", ADD, ON)
     make(repository, "calls", CALLS, ON)
     make_echo(repository, (0, 1, 2))
@@ -179,6 +191,14 @@ def test_a_tensor_that_is_handed_on_is_not_copied_in_the_worker(gpus, region):
     done = gpus.counters().since(before)
     assert done["copies_on_device"] == 2
     assert done["cuCtxSynchronize"] == 1  # others were given the input: the device is awaited before its memory is used again
+
+
+@pytest.mark.parametrize("kept", ["capsule", "input", "request", "output", "object"])
+def test_a_tensor_on_the_device_that_the_model_has_kept_is_copied(gpus, region, kept):
+    through(region, "keep", DATA, kept)
+    before = gpus.counters()
+    assert np.array_equal(through(region, "keep", DATA[::-1].copy(), kept), DATA[::-1])
+    assert gpus.counters().since(before)["copies_on_device"] == 3
 
 
 def test_inputs_are_on_the_cpu_unless_the_model_says_otherwise(server, region):

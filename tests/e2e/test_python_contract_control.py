@@ -7,6 +7,7 @@ import signal
 
 import pytest
 from conftest import DEADLINE, make_identity, wait_for
+from python_models import make_python
 from python_sides import infer, load, output, put_model, python_backends, side, start_python, workers  # noqa: F401
 
 
@@ -121,3 +122,16 @@ def test_a_process_that_is_killed_at_work_fails_what_it_does(start, side, start_
         server.process.kill()  # see stop_after_a_death
         server.process.wait()
         start_python.clear_memory()
+
+
+def test_a_load_that_fails_says_where(start_python, repository):
+    directory = make_python(repository, "broken", "def initialize(self, args):\n    raise ValueError('no weights')")
+    server = start_python(repository)
+    answer = server.ask("/v2/repository/models/broken/load", b"")
+    lines = (directory / "1/model.py").read_text().splitlines()
+    number = next(n for n, line in enumerate(lines, 1) if "no weights" in line)
+    assert answer.status != 200
+    said = json.loads(answer.body)["error"]
+    assert f"ValueError: no weights\n\nAt:\n  {directory}/1/model.py({number}): initialize" in said
+    wait_for("the ends of the processes", lambda: workers(server) == set())
+    start_python.clear_memory()

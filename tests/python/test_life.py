@@ -32,11 +32,12 @@ def test_a_worker_says_hello_with_its_python():
         assert said.text() == sys.executable
 
 
-def test_what_is_wrong_with_a_model_is_said_in_one_line_and_in_full(write_model):
+def test_what_is_wrong_with_a_model_is_said_with_its_place_and_in_full(write_model, tmp_path):
+    file = tmp_path / "m/1/model.py"
     reason, full = refused(write_model, "def f(:\n")
     assert reason == "SyntaxError: invalid syntax (model.py, line 3)" and 'model.py", line 3' in full
     reason, full = refused(write_model, "import nothing_of_this_name")
-    assert reason == "ModuleNotFoundError: No module named 'nothing_of_this_name'"
+    assert reason == f"ModuleNotFoundError: No module named 'nothing_of_this_name'\n\nAt:\n  {file}(3): <module>"
     reason, full = refused(write_model, "x = 1")
     assert "has no attribute 'TritonPythonModel'" in reason
     reason, full = refused(write_model, """
@@ -44,13 +45,13 @@ def test_what_is_wrong_with_a_model_is_said_in_one_line_and_in_full(write_model)
             def initialize(self, args):
                 raise OSError("no weights")
     """)  # fmt: skip
-    assert reason == "OSError: no weights"
+    assert reason == f"OSError: no weights\n\nAt:\n  {file}(6): initialize"
     assert full.startswith("Traceback (most recent call last):\n") and 'raise OSError("no weights")' in full
     assert "nereid_worker" not in full
-    assert refused(write_model, "raise SystemExit(4)")[0] == "SystemExit: 4"
+    assert refused(write_model, "raise SystemExit(4)")[0] == f"SystemExit: 4\n\nAt:\n  {file}(3): <module>"
     reason, full = refused(write_model, "pb_utils.Tensor('', np.zeros(1))")
-    assert reason == "TritonModelException: Tensor name cannot be an empty string."
-    assert refused(write_model, "raise ValueError")[0] == "ValueError: <EMPTY MESSAGE>"
+    assert reason == f"TritonModelException: Tensor name cannot be an empty string.\n\nAt:\n  {file}(3): <module>"
+    assert refused(write_model, "raise ValueError")[0].startswith("ValueError: <EMPTY MESSAGE>\n\nAt:\n")
 
 
 def test_a_missing_numpy_is_named_with_its_interpreter(write_model):

@@ -226,3 +226,20 @@ def test_dlpack_goes_both_ways(started):
         assert (response.outputs[name] == value).all()
     assert response.outputs["BRAIN"].data == brain.data
     assert "Tensor dtype is BF16 and cannot be converted to NumPy" in response.parameters
+
+
+def test_an_array_without_elements_is_contiguous_for_dlpack_whatever_its_strides(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                masked = np.zeros((5, 4), np.float32)[np.zeros(5, bool)]
+                turned = np.zeros((3, 0, 4), np.float32).transpose(2, 0, 1)
+                strided = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (0, 4), (28, 12))
+                given = {"MASKED": masked, "TURNED": turned, "STRIDED": strided}
+                if not hasattr(masked, "__dlpack__"):
+                    return [pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in given.items()])]
+                return [pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack(name, array) for name, array in given.items()])]
+    """)
+    _, [response], _ = host.execute([{}])
+    assert response.kind == 1, response.message
+    assert {name: array.shape for name, array in response.outputs.items()} == {"MASKED": (0, 4), "TURNED": (4, 3, 0), "STRIDED": (0, 4)}

@@ -14,6 +14,17 @@ SPOILT = 99
 module_array = None
 
 
+def repeated(x, count):
+    """A new array of one dimension."""
+    return np.concatenate([x.reshape(-1)] * count)
+
+
+def ask(model, tensor):
+    response = pb_utils.InferenceRequest(model_name=model, requested_output_names=["OUT"], inputs=[tensor]).exec()
+    assert not response.has_error(), response.error().message()
+    return response
+
+
 class Ways:
     """The ways for numbers: `x` is a request's input."""
 
@@ -45,7 +56,7 @@ class Ways:
         return [pb_utils.Tensor("OUT", x + 0)]
 
     def fresh_views(self, x):
-        twice = np.concatenate([x, x])
+        twice = repeated(x, 2)
         return [pb_utils.Tensor("OUT", twice[:x.size].reshape(x.shape)), pb_utils.Tensor("OUT1", twice[x.size:].reshape(x.shape))]
 
     def kept(self, x):
@@ -74,12 +85,12 @@ class Ways:
         return [pb_utils.Tensor("OUT", self.filled(x).reshape(-1, 1).reshape(x.shape))]
 
     def slice_of_kept(self, x):
-        kept = np.concatenate([x, x, x])
+        kept = repeated(x, 3)
         self.later(lambda: kept)
         return [pb_utils.Tensor("OUT", kept[x.size:2 * x.size].reshape(x.shape))]
 
     def kept_view(self, x):
-        view = np.concatenate([x, x])[:x.size]
+        view = repeated(x, 2)[:x.size]
         self.later(lambda: view)
         return [pb_utils.Tensor("OUT", view.base[:x.size].reshape(x.shape))]
 
@@ -90,7 +101,7 @@ class Ways:
         return [pb_utils.Tensor("OUT", array)]
 
     def sibling(self, x):
-        both = np.concatenate([x, x])
+        both = repeated(x, 2)
         sibling = both[x.size:]
         self.later(lambda: sibling.base)
         return [pb_utils.Tensor("OUT", both[:x.size].reshape(x.shape))]
@@ -264,11 +275,7 @@ class Ways:
         return [pb_utils.Tensor("OUT", array)]
 
     def call(self, array):
-        request = pb_utils.InferenceRequest(
-            model_name="echo", requested_output_names=["OUT"], inputs=[pb_utils.Tensor("IN", array)])
-        response = request.exec()
-        assert not response.has_error(), response.error().message()
-        return response
+        return ask("echo" if array.ndim == 1 else "echo_rows", pb_utils.Tensor("IN", array))
 
 
 class Texts(Ways):
@@ -292,24 +299,23 @@ class Texts(Ways):
 
     def slice_of_kept(self, x):
         kept = np.concatenate([x, x])
-        tensors = [pb_utils.Tensor("OUT", kept[:x.size]), pb_utils.Tensor("OUT1", kept[x.size:])]
+        half = len(kept) // 2
+        tensors = [pb_utils.Tensor("OUT", kept[:half]), pb_utils.Tensor("OUT1", kept[half:])]
         kept[...] = b"spoilt"
         return tensors
 
     def changed_by_its_tensor(self, x):
         tensor = pb_utils.Tensor("OUT", np.array(x, np.object_))
-        tensor.as_numpy()[0] = b"spoilt"
+        tensor.as_numpy().flat[0] = b"spoilt"
         return [tensor]
 
     def one_array_for_two(self, x):
         array = np.array(x, np.object_)
         first = pb_utils.Tensor("OUT", array)
-        rest = array[1:].copy()
         array[...] = b"spoilt"
-        array[0] = x[0]
-        array[1:] = rest
+        array[...] = x
         second = pb_utils.Tensor("OUT1", array)
-        array[0] = b"spoilt"
+        array.flat[0] = b"spoilt"
         return [first, second]
 
     def elements_that_change(self, x):
@@ -320,16 +326,16 @@ class Texts(Ways):
             def __str__(self):
                 return self.value
 
-        elements = [Element(value.decode()) for value in x]
-        array = np.empty(len(elements), np.object_)
-        array[:] = elements
+        elements = [Element(value.decode()) for value in x.flat]
+        array = np.empty_like(x)
+        array.flat = elements
         tensor = pb_utils.Tensor("OUT", array)
         for element in elements:
             element.value = "spoilt"
         return [tensor]
 
     def fixed_length(self, x):
-        array = np.array([bytes(value) for value in x], "S")
+        array = np.array(x.tolist(), "S")
         tensor = pb_utils.Tensor("OUT", array)
         array[...] = b"spoilt"
         return [tensor]
@@ -343,9 +349,7 @@ class Texts(Ways):
         array = np.array(x, np.object_)
         tensor = pb_utils.Tensor("IN", array)
         array[...] = b"spoilt"
-        request = pb_utils.InferenceRequest(model_name="echo_text", requested_output_names=["OUT"], inputs=[tensor])
-        response = request.exec()
-        assert not response.has_error(), response.error().message()
+        response = ask("echo_text" if array.ndim == 1 else "echo_rows_text", tensor)
         return [pb_utils.Tensor("OUT", pb_utils.get_output_tensor_by_name(response, "OUT").as_numpy())]
 
 

@@ -57,7 +57,7 @@ enum response_kind {
 
 // CHANNEL_WORK, host → worker. The worker's main thread does one after the other and answers each
 // on CHANNEL_ANSWERS with the same `kind` and `id`. An answer's control begins with u8 ok. When it
-// is 0, what follows is text reason (the traceback's last line), text traceback.
+// is 0, what follows is text reason (the exception and where), text traceback.
 enum work_kind {
   // The answer that the worker gives unasked when it has started: u8 1, u32 PROTOCOL_VERSION, text
   // Python's version, text executable.

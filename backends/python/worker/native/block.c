@@ -160,6 +160,12 @@ PyObject *buffer_new_foreign(void *address, int device, size_t size, unsigned da
   return (PyObject *)made;
 }
 
+void *buffer_owner(PyObject *object, void (*release)(void *))
+{
+  const buffer *self = (buffer *)object;
+  return self->release == release ? self->owner : NULL;
+}
+
 bool buffer_get(PyObject *object, buffer_view *view)
 {
   if (Py_TYPE(object) != type)

@@ -37,6 +37,10 @@ PyObject *buffer_new_foreign(void *address, int device, size_t size, unsigned da
                              unsigned rank, const int64_t *dims, void (*release)(void *),
                              void *owner);
 
+// What gives back the foreign memory of a Buffer, if that is `release`; NULL: it is another, or
+// none.
+void *buffer_owner(PyObject *object, void (*release)(void *));
+
 // Others have been let to use the tensor's memory on its device: the block is given back when the
 // device is through.
 void buffer_lend_device(PyObject *self);

@@ -230,6 +230,17 @@ static void release_versioned(void *owner)
     versioned->deleter(versioned);
 }
 
+PyObject *dlpack_behind(PyObject *buffer)
+{
+  const dl_managed *managed = buffer_owner(buffer, release_managed);
+  if (managed != NULL)
+    return managed->deleter == delete_managed ? ((given *)managed->context)->keeps : NULL;
+  const dl_versioned *versioned = buffer_owner(buffer, release_versioned);
+  if (versioned != NULL)
+    return versioned->deleter == delete_versioned ? ((given *)versioned->context)->keeps : NULL;
+  return NULL;
+}
+
 static unsigned datatype_of(const dl_tensor *tensor)
 {
   for (unsigned i = 1; tensor->lanes == 1 && i < DATATYPE_COUNT; i++)
@@ -253,12 +264,14 @@ static bool size_of(const dl_tensor *tensor, unsigned datatype, size_t *size)
   return *size >> ADDRESS_BITS == 0;
 }
 
+// One without elements is, whatever its strides: those of NumPy's, picked by a mask, are 0.
 static bool is_contiguous(const dl_tensor *tensor)
 {
-  int64_t stride = 1;
-  for (int32_t i = tensor->rank; tensor->strides != NULL && i-- > 0;) {
+  for (int32_t i = 0; i < tensor->rank; i++)
     if (tensor->shape[i] == 0)
       return true;
+  int64_t stride = 1;
+  for (int32_t i = tensor->rank; tensor->strides != NULL && i-- > 0;) {
     if (tensor->shape[i] != 1 && tensor->strides[i] != stride)
       return false;
     if (__builtin_mul_overflow(stride, tensor->shape[i], &stride))

@@ -6,6 +6,10 @@
 
 #include "native.h"
 
+// What a Buffer that was taken from a capsule shares its memory with, borrowed: the capsule was one
+// that this worker had given. NULL: it is another's, or none.
+PyObject *dlpack_behind(PyObject *buffer);
+
 extern PyMethodDef dlpack_functions[];
 
 #endif

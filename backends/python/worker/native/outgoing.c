@@ -156,6 +156,7 @@ bool outgoing_add(outgoing *self, PyObject *object)
     tensor->keeps = from;
     Py_INCREF(from);
     is_good = from_buffer(tensor, &view);
+    tensor->array = tensor->device >= 0 ? from : NULL;
   } else if (PyTuple_Check(from)) {
     is_good = from_elements(tensor, object, from);
   } else {
@@ -258,7 +259,7 @@ static bool copy_on_device(const outgoing_tensor *tensor, void *to, gpu_memory_k
 static bool place_on_device(outgoing_tensor *tensor)
 {
   error *e;
-  if (device_is_shared(tensor->device, tensor->data, &tensor->offset)) {
+  if (!tensor->is_open && device_is_shared(tensor->device, tensor->data, &tensor->offset)) {
     tensor->is_named = true;
     if ((e = device_follow(tensor->device)) != NULL)
       device_raise(e);

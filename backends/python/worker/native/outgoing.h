@@ -10,7 +10,7 @@
 typedef struct outgoing_tensor {
   PyObject *name;  // bytes
   PyObject *keeps; // what holds `data`
-  PyObject *array; // borrowed from `keeps`, when that is an array's
+  PyObject *array; // borrowed from `keeps`: the array that has the data, or its Buffer on a device
   PyObject *items; // BYTES: the elements, instead of `data`
   PyObject *range; // a Buffer of what was taken on the device, until it is what `keeps`
   const void *data;
@@ -18,6 +18,7 @@ typedef struct outgoing_tensor {
   uint64_t offset; // in the region, once it is known
   bool is_named;   // is in the region already, or on a device: it is not copied
   int device;      // where `data` is; -1: the CPU can read it
+  bool is_open;    // others may write to it: one on a device is copied, even in the region
   bool moves;      // from the device to the CPU: there is no room in its region
   unsigned datatype;
   unsigned rank;

@@ -3,6 +3,9 @@
 // the counts of the objects. Twice over the same ways: first to count, then to tell who is held.
 #include "sole.h"
 
+#include "block.h"
+#include "dlpack.h"
+
 #include <stdlib.h>
 
 typedef struct holding {
@@ -76,6 +79,28 @@ static bool reach(sole_table *self, PyObject *object, bool *is_held, uint32_t ou
   return true;
 }
 
+// What an array is a view of, or a Buffer that was taken from a capsule of this worker: a new
+// reference, NULL with an exception set. None: there is nothing, or nothing is known of it.
+static PyObject *below(PyObject *array)
+{
+  if (Py_TYPE(array) == array_type)
+    return PyObject_GetAttr(array, names.base);
+  buffer_view view;
+  PyObject *found = buffer_get(array, &view) ? dlpack_behind(array) : NULL;
+  found = found == NULL ? Py_None : found;
+  Py_INCREF(found);
+  return found;
+}
+
+// Whether all ways to its memory are known when those to the object and what is below it are.
+static bool is_understood(PyObject *array)
+{
+  buffer_view view;
+  if (!buffer_get(array, &view))
+    return Py_TYPE(array) == array_type;
+  return !view.is_writable || dlpack_behind(array) != NULL; // not a framework's
+}
+
 // An array, what it is a view of, and so on to who owns the memory. `array` is the walk's, and
 // let go of.
 static bool reach_array(sole_table *self, PyObject *array, bool is_held)
@@ -84,8 +109,8 @@ static bool reach_array(sole_table *self, PyObject *array, bool is_held)
     bool is_new;
     PyObject *base = NULL;
     bool is_good = reach(self, array, &is_held, 1, &is_new);
-    if (is_good && is_new && Py_TYPE(array) == array_type)
-      is_good = (base = PyObject_GetAttr(array, names.base)) != NULL;
+    if (is_good && is_new)
+      is_good = (base = below(array)) != NULL;
     Py_DECREF(array);
     if (base == NULL || base == Py_None) {
       Py_XDECREF(base);
@@ -93,6 +118,16 @@ static bool reach_array(sole_table *self, PyObject *array, bool is_held)
     }
     array = base;
   }
+}
+
+// A tensor's array or Buffer, when it has one.
+static bool reach_part(sole_table *self, PyObject *tensor, PyObject *name, bool is_held)
+{
+  PyObject *part = PyObject_GetAttr(tensor, name);
+  if (part != NULL && part != Py_None)
+    return reach_array(self, part, is_held);
+  Py_XDECREF(part);
+  return part != NULL;
 }
 
 static bool reach_tensors(sole_table *self, PyObject *of, PyObject *name, bool is_held)
@@ -106,12 +141,8 @@ static bool reach_tensors(sole_table *self, PyObject *of, PyObject *name, bool i
     is_good = reach(self, tensor, &is_tensor_held, 0, &is_first);
     if (!is_good || !is_first)
       continue;
-    PyObject *array = PyObject_GetAttr(tensor, names._array);
-    is_good = array != NULL;
-    if (array == Py_None)
-      Py_DECREF(array); // nobody has asked for it
-    else if (is_good)
-      is_good = reach_array(self, array, is_tensor_held);
+    is_good = reach_part(self, tensor, names._array, is_tensor_held) &&
+              reach_part(self, tensor, names._buffer, is_tensor_held);
   }
   Py_XDECREF(tensors);
   return is_good && count >= 0;
@@ -132,24 +163,31 @@ static bool reach_all(sole_table *self, PyObject *list, PyObject *name)
   return count >= 0;
 }
 
-// Whether somebody else could come to the array, which has been walked: 1, 0, or -1 with an
-// exception set. A weak reference is a way to it; memory that is not an array's may be anybody's.
+// Whether somebody else could come to the array or Buffer, which has been walked: 1, 0, or -1 with
+// an exception set. A weak reference is a way to it; memory that is not an array's may be
+// anybody's.
 static int is_open(const sole_table *self, PyObject *array)
 {
-  if (Py_TYPE(array) != array_type || find(self, array)->object == NULL ||
-      find(self, array)->is_held)
+  const holding *entry = find(self, array);
+  if (entry->object == NULL || entry->is_held || !is_understood(array))
     return 1;
   PyObject *weak = PyObject_CallFunctionObjArgs(count_weak, array, NULL);
   const long count = weak == NULL ? -1 : PyLong_AsLong(weak);
   Py_XDECREF(weak);
   if (count != 0)
     return count < 0 ? -1 : 1;
-  PyObject *base = PyObject_GetAttr(array, names.base);
+  PyObject *base = below(array);
   if (base == NULL)
     return -1;
   const int is_base_open = base == Py_None ? 0 : is_open(self, base);
   Py_DECREF(base);
   return is_base_open;
+}
+
+// Of those on a device the region is asked when they are placed.
+static bool may_be_named(const outgoing_tensor *tensor)
+{
+  return tensor->is_named || tensor->device >= 0;
 }
 
 static bool check(sole_table *self, outgoing *made, PyObject *requests, PyObject *responses)
@@ -164,12 +202,13 @@ static bool check(sole_table *self, outgoing *made, PyObject *requests, PyObject
   }
   for (size_t i = 0; i < made->count; i++) {
     outgoing_tensor *tensor = &made->tensors[i];
-    if (!tensor->is_named)
+    if (!may_be_named(tensor))
       continue;
-    const int is_others = tensor->array == NULL ? 1 : is_open(self, tensor->array);
-    if (is_others < 0)
+    const int others = tensor->array == NULL ? 1 : is_open(self, tensor->array);
+    if (others < 0)
       return false;
-    tensor->is_named = is_others == 0;
+    tensor->is_open = others > 0;
+    tensor->is_named &= !tensor->is_open;
   }
   return true;
 }
@@ -178,7 +217,7 @@ bool sole_check(outgoing *made, PyObject *requests, PyObject *responses)
 {
   bool names_any = false;
   for (size_t i = 0; i < made->count; i++)
-    names_any |= made->tensors[i].is_named;
+    names_any |= may_be_named(&made->tensors[i]);
   if (!names_any)
     return true;
   sole_table table = {.entries = NULL};

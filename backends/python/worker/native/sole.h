@@ -7,11 +7,11 @@
 
 #include "outgoing.h"
 
-// Looks at what `made` names: an array that is reached from elsewhere too is named no longer, so
-// that it is copied. The answer's own ways to it are counted: `responses` and `requests` are lists
-// that nobody else holds, whose objects go before the answer is sent. Any other reference is
-// somebody's, be it to the array, to what it is a view of, or to a tensor or a response above it.
-// False with an exception set.
+// Looks at what `made` names, or may when it is put on its device: an array or a Buffer there that
+// is reached from elsewhere too is copied instead. The answer's own ways to it are counted:
+// `responses` and `requests` are lists that nobody else holds, whose objects go before the answer
+// is sent. Any other reference is somebody's, be it to the array, to what it is a view of, or to a
+// tensor or a response above it. False with an exception set.
 bool sole_check(outgoing *made, PyObject *requests, PyObject *responses);
 
 // The types of objects that are looked into: NumPy's ndarray, and weakref.getweakrefcount.

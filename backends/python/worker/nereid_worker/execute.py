@@ -8,7 +8,7 @@ import _nereid
 
 from . import calls, logger
 from .errors import TritonError, TritonModelException
-from .model import execution_error
+from .model import located
 from .request import rescheduled
 from .response import InferenceResponse
 from .sender import FINAL
@@ -138,7 +138,7 @@ class Executor:
 
     def _explain(self, requests, problem):
         """The error's text, which is also logged."""
-        said = f"{problem}" if isinstance(problem, _WrongReturn) else execution_error(problem)
+        said = f"{problem}" if isinstance(problem, _WrongReturn) else located(problem)
         text = f"Failed to process the request(s) for model '{self._name}', message: {said}"
         logger.failed(requests, text)
         return text

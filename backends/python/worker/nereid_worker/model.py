@@ -108,15 +108,18 @@ class Loaded:
             instance.finalize()
 
 
+def _is_models(code):
+    """Is this the model's, or what it uses: neither the worker nor what imports modules?"""
+    file = code.co_filename
+    return not file.startswith(_WORKER) and not file.startswith("<frozen importlib") and "/importlib/" not in file
+
+
 def _own_frames_left_out(problem):
     """The traceback from the model's first frame on."""
     trace = problem.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_WORKER) and not file.startswith("<frozen importlib") and "/importlib/" not in file:
-            return trace
+    while trace is not None and not _is_models(trace.tb_frame.f_code):
         trace = trace.tb_next
-    return None
+    return trace
 
 
 def _said(problem):
@@ -127,30 +130,26 @@ def _said(problem):
         return f"<{type(another).__name__} in its __str__>"
 
 
-def _headline(problem):
-    """An exception in Triton's words. A syntax error says its file and line."""
-    return f"{type(problem).__name__}: {_said(problem) or '<EMPTY MESSAGE>'}"
+def located(problem):
+    """An exception and the model's frames that it came through, innermost first, in Triton's words. A syntax error says its
+    file and line itself."""
+    import traceback
+
+    headline = f"{type(problem).__name__}: {_said(problem) or '<EMPTY MESSAGE>'}"
+    text = ""
+    for frame, line in reversed(list(traceback.walk_tb(problem.__traceback__))):
+        if _is_models(frame.f_code):
+            text += f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n"
+        if len(text) > _MAX_TEXT:
+            break
+    return f"{headline}\n\nAt:\n{text}" if text else headline
 
 
 def reason_and_traceback(problem):
-    """What a load's failure says in one line, and in full for the log."""
+    """What a load's failure says to who asked for it, and in full for the log."""
     import traceback
 
     if isinstance(problem, LoadFailed):
         return str(problem), str(problem)
     lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
-    return _headline(problem), "".join(lines)[:_MAX_TEXT]
-
-
-def execution_error(problem):
-    """What a failed execute says: the exception, and the model's frames it came through, innermost first, as Triton says it."""
-    import traceback
-
-    text = ""
-    for frame, line in reversed(list(traceback.walk_tb(problem.__traceback__))):
-        if frame.f_code.co_filename.startswith(_WORKER):
-            continue
-        text += f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n"
-        if len(text) > _MAX_TEXT:
-            break
-    return f"{_headline(problem)}\n\nAt:\n{text}" if text else _headline(problem)
+    return located(problem).rstrip("\n"), "".join(lines)[:_MAX_TEXT]
