@@ -93,7 +93,7 @@ static char *load_text(const void *model, const char *instance_name)
                                 json_sprintf("%llu", (unsigned long long)self->version),
                                 "instance_name", instance_name, "model_path", self->dir);
   json_t *from = dir != NULL
-                     ? json_pack("{ss so s[ss]}", "model_file", json_sprintf("%s/model.py", dir),
+                     ? json_pack("{so ss s[ss]}", "model_file", json_sprintf("%s/model.py", dir),
                                  "module", "model", "search", dir, self->backend->dir)
                      : module_text(self);
   return json_object_update_new(load, from) == 0 ? json_dumps(load, JSON_COMPACT) : NULL;
