@@ -138,9 +138,9 @@ static error *read_code(json_source *s, buffer *out)
   if (!read_hex(s, s->at, &code))
     return refuse(s, begin, "four hexadecimal digits behind \\u");
   s->at += 4;
-  if (code >= 0xD800 && code < 0xDC00 && s->at + 6 <= s->text.size &&
-      s->text.data[s->at] == '\\' && s->text.data[s->at + 1] == 'u' &&
-      read_hex(s, s->at + 2, &low) && low >= 0xDC00 && low < 0xE000) {
+  if (code >= 0xD800 && code < 0xDC00 && s->at + 6 <= s->text.size && s->text.data[s->at] == '\\' &&
+      s->text.data[s->at + 1] == 'u' && read_hex(s, s->at + 2, &low) && low >= 0xDC00 &&
+      low < 0xE000) {
     code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     s->at += 6;
   }

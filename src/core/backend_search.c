@@ -170,14 +170,35 @@ static error *look_in(const search *s, size_t dir, const char *file, char **path
   return find_in(&s->dirs[dir], file, path, &leads_out);
 }
 
+static void append_searched(const search *s, size_t count, buffer *out)
+{
+  for (size_t i = 0; i < count; i++)
+    buffer_append_format(out, "%s%s", i > 0 ? ", " : "", s->dirs[i].dir);
+  buffer_append_char(out, '\0');
+}
+
 static error *not_found(const search *s, const char *file, size_t count)
 {
   AUTO_BUFFER buffer searched = BUFFER_EMPTY;
-  for (size_t i = 0; i < count; i++)
-    buffer_append_format(&searched, "%s%s", i > 0 ? ", " : "", s->dirs[i].dir);
-  buffer_append_char(&searched, '\0');
+  append_searched(s, count, &searched);
   return error_new(ERROR_INVALID_ARG,
                    "unable to find backend library '%s' for model '%s', searched: %s", file,
+                   s->source->name, searched.failed ? "" : searched.data);
+}
+
+// The same for the library that a backend's name gives. What was meant is for who loads; a check
+// of the configuration says it in its own place.
+static error *no_such_backend(const search *s, const char *file)
+{
+  const char *backend = s->source->config_owned->backend;
+  const char *nearest = s->real != NULL ? backend_traits_nearest(backend) : NULL;
+  AUTO_BUFFER buffer searched = BUFFER_EMPTY;
+  append_searched(s, IN_BACKEND + 1, &searched);
+  return error_new(ERROR_INVALID_ARG,
+                   "unable to find backend library for backend '%s', try specifying runtime on the "
+                   "model configuration.%s%s%s Searched for '%s' of model '%s': %s",
+                   backend, nearest != NULL ? " Did you mean backend: \"" : "",
+                   nearest != NULL ? nearest : "", nearest != NULL ? "\"?" : "", file,
                    s->source->name, searched.failed ? "" : searched.data);
 }
 
@@ -279,7 +300,7 @@ static error *find_library(const search *s, finding *found, char **script)
                      "unable to find Python backend based backend library '%s' for model '%s', "
                      "searched: '%s/%s'",
                      file, s->source->name, s->dirs[IN_BACKEND].dir, file);
-  return not_found(s, file, IN_BACKEND + 1);
+  return standard ? no_such_backend(s, file) : not_found(s, file, IN_BACKEND + 1);
 }
 
 static error *begin_search(search *s, const model_environment *environment,

@@ -88,7 +88,7 @@ BROKEN = {
                          [("warning", "config.pbtxt.txt", "file 'config.pbtxt.txt' is ignored", "rename it to 'config.pbtxt'")]),
     "config.pbtext": (dict(config=None, files=("1/model.onnx", "config.pbtext")), [("warning", "config.pbtext", "file 'config.pbtext' is ignored", None)]),
     "a configuration of the version": (dict(files=("1/config.pbtxt",)), [("warning", "1/config.pbtxt", "a 'config.pbtxt' in a version's directory is ignored", None)]),
-    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library 'libtriton_identitty.so'", None)]),
+    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'identitty'", None)]),
     "misspelt backend": (dict(config=CONFIG.replace('"identity"', '"onnxrutime"')), [("warning", "config.pbtxt:1:10", "unable to find", "did you mean 'onnxruntime'?")]),
     "a strategy outside": (dict(config=CONFIG + 'parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/no/where.so" } }'),
                            [("warning", "config.pbtxt:5:", "Batching library path escapes model repository.", None)]),
