@@ -38,10 +38,26 @@ static size_t edit_distance(slice a, slice b)
   return previous[b.size];
 }
 
+// Has `name` a prefix that each value of its enum has? It says nothing of what was meant.
+static size_t prefix_of(slice name)
+{
+  static const char *const prefixes[] = {"TYPE_", "KIND_"};
+  for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+    const size_t length = strlen(prefixes[i]);
+    if (name.size > length && strncasecmp(name.data, prefixes[i], length) == 0)
+      return length;
+  }
+  return 0;
+}
+
 suggestion suggestion_of(slice name)
 {
-  // One edit in three letters, but no more than four, still looks like a slip of the hand.
-  size_t limit = name.size / 3 + 1;
+  // One edit in three letters, but no more than four, still looks like a slip of the hand; in the
+  // short names behind a prefix, where most are another word, one in four.
+  const size_t prefix = prefix_of(name);
+  size_t limit = prefix == 0 ? name.size / 3 + 1 : (name.size - prefix) / 4;
+  if (limit == 0)
+    limit = 1;
   return (suggestion){.wanted = name, .distance = (limit > 4 ? 4 : limit) + 1};
 }
 
@@ -64,6 +80,17 @@ static const struct {
     {"BOOLEAN", "TYPE_BOOL"},
     {"BYTE", "TYPE_UINT8"},
     {"BYTES", "TYPE_STRING"},
+    {"F16", "TYPE_FP16"},
+    {"F32", "TYPE_FP32"},
+    {"F64", "TYPE_FP64"},
+    {"I16", "TYPE_INT16"},
+    {"I32", "TYPE_INT32"},
+    {"I64", "TYPE_INT64"},
+    {"I8", "TYPE_INT8"},
+    {"U16", "TYPE_UINT16"},
+    {"U32", "TYPE_UINT32"},
+    {"U64", "TYPE_UINT64"},
+    {"U8", "TYPE_UINT8"},
     {"DOUBLE", "TYPE_FP64"},
     {"FLOAT", "TYPE_FP32"},
     {"FLOAT16", "TYPE_FP16"},
@@ -84,17 +111,43 @@ static const struct {
     {"max_batch", "max_batch_size"},
     {"shape", "dims"},
     {"libtorch", "pytorch"},
+    {"lightgbm", "fil"},
     {"onnx", "onnxruntime"},
+    {"onnxruntime_onnx", "onnxruntime"},
     {"ort", "onnxruntime"},
+    {"pytorch_libtorch", "pytorch"},
+    {"sklearn", "fil"},
+    {"tensorflow_graphdef", "tensorflow"},
+    {"tensorflow_savedmodel", "tensorflow"},
+    {"tensorrt_plan", "tensorrt"},
     {"tf", "tensorflow"},
     {"torch", "pytorch"},
+    {"treelite", "fil"},
     {"trt", "tensorrt"},
+    {"xgboost", "fil"},
 };
+
+// What a type is called inside of what NumPy, PyTorch, ONNX and C write round it: np.float32,
+// tensor(float), uint8_t.
+static slice bare_name(slice name)
+{
+  static const char tensor[] = "tensor(";
+  const size_t opening = sizeof(tensor) - 1;
+  if (name.size > opening + 1 && memcmp(name.data, tensor, opening) == 0 &&
+      name.data[name.size - 1] == ')')
+    name = (slice){name.data + opening, name.size - opening - 1};
+  const char *point = memrchr(name.data, '.', name.size);
+  if (point != NULL)
+    name = (slice){point + 1, (size_t)(name.data + name.size - point - 1)};
+  const size_t prefix = prefix_of(name);
+  name = (slice){name.data + prefix, name.size - prefix};
+  if (name.size > 2 && memcmp(name.data + name.size - 2, "_t", 2) == 0)
+    name.size -= 2;
+  return name;
+}
 
 static bool is_synonym(slice name, const char *candidate)
 {
-  if (name.size > 5 && strncasecmp(name.data, "TYPE_", 5) == 0)
-    name = (slice){name.data + 5, name.size - 5};
   for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++)
     if (name.size == strlen(synonyms[i].other) &&
         strncasecmp(name.data, synonyms[i].other, name.size) == 0)
@@ -110,7 +163,9 @@ void suggestion_consider(suggestion *s, const char *candidate)
   // Each letter that only one of them has is an edit.
   size_t more =
       text.size > s->wanted.size ? text.size - s->wanted.size : s->wanted.size - text.size;
-  const bool same = !s->whole && (is_tail(s->wanted, text) || is_synonym(s->wanted, candidate));
+  const slice bare = bare_name(s->wanted);
+  const bool same =
+      !s->whole && (is_tail(s->wanted, text) || is_tail(bare, text) || is_synonym(bare, candidate));
   if (!same && more >= s->distance)
     return;
   size_t distance = same ? 0 : edit_distance(s->wanted, text);

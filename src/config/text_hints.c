@@ -55,15 +55,16 @@ void text_hint_name(text_reader *reader)
     text_set_fix(reader, "remove it: no bracket is open");
 }
 
-void text_hint_value(text_reader *reader, const ProtobufCEnumDescriptor *type)
+const char *text_hint_value(text_reader *reader, const ProtobufCEnumDescriptor *type)
 {
   const token *at = text_current(reader);
   if (at->kind != TOKEN_STRING || at->text.size < 2)
-    return;
+    return NULL;
   const slice word = {at->text.data + 1, at->text.size - 2};
   const char *similar = reflection_suggest_value(type, word);
   if (similar != NULL)
     text_set_fix(reader, "write %s, without quotes", similar);
+  return similar;
 }
 
 // ---- messages ----

@@ -13,8 +13,8 @@ void text_hint_expected(text_reader *reader, const char *what);
 // At what is no name of a field.
 void text_hint_name(text_reader *reader);
 
-// At what is no name of a value.
-void text_hint_value(text_reader *reader, const ProtobufCEnumDescriptor *type);
+// At what is no name of a value; the name that was meant, or NULL.
+const char *text_hint_value(text_reader *reader, const ProtobufCEnumDescriptor *type);
 
 // At what is no message, the value of `field`.
 void text_hint_message(text_reader *reader, field_ref field);

@@ -300,12 +300,26 @@ error *text_lexer_unescape(text_lexer *lexer, const token *string, buffer *out)
 
 // ---- tokens ----
 
+// Word processors write these three bytes for quotes: “ ” „ ‘ ’ ‚, and no-break space is two.
+static const char *advice_for(const text_lexer *lexer)
+{
+  const size_t left = (size_t)(lexer->end - lexer->position);
+  const unsigned char *at = (const unsigned char *)lexer->position;
+  if (left >= 3 && at[0] == 0xE2 && at[1] == 0x80 && at[2] >= 0x98 && at[2] <= 0x9F)
+    return " It begins a typographic quote: write \" in its place.";
+  if (left >= 2 && at[0] == 0xC2 && at[1] == 0xA0)
+    return " It begins a no-break space: write a plain one in its place.";
+  if (left >= 3 && at[0] == 0xEF && at[1] == 0xBB && at[2] == 0xBF)
+    return " It begins a byte order mark: save the file as UTF-8 without one.";
+  return "";
+}
+
 static error *lex_symbol(text_lexer *lexer)
 {
   unsigned char c = (unsigned char)*lexer->position;
   if (c >= 0x80) {
-    char text[64];
-    snprintf(text, sizeof(text), "Interpreting non ascii codepoint %u.", c);
+    char text[128];
+    snprintf(text, sizeof(text), "Interpreting non ascii codepoint %u.%s", c, advice_for(lexer));
     return error_here(lexer, text);
   }
   if (c < 0x20 || c == 0x7F)

@@ -178,6 +178,16 @@ static error *unknown_enum(text_reader *reader, field_ref field, const token *at
                           field->name, did_you_mean(reader, similar, end));
 }
 
+static error *no_enum(text_reader *reader, const ProtobufCEnumDescriptor *type)
+{
+  const char *meant = text_hint_value(reader, type);
+  if (meant == NULL || text_goes_on(reader))
+    return expected(reader, "integer or identifier");
+  return text_lexer_error(&reader->lexer, text_current(reader),
+                          "Expected integer or identifier, got: %.*s. Write %s, without quotes.",
+                          SHOWN(*text_current(reader)), meant);
+}
+
 static error *read_enum(text_reader *reader, field_ref field, int64_t *value)
 {
   const ProtobufCEnumDescriptor *type = reflection_enum_type(field);
@@ -190,10 +200,8 @@ static error *read_enum(text_reader *reader, field_ref field, int64_t *value)
                               (long long)*value, field->name);
     return NULL;
   }
-  if (at.kind != TOKEN_IDENTIFIER) {
-    text_hint_value(reader, type);
-    return expected(reader, "integer or identifier");
-  }
+  if (at.kind != TOKEN_IDENTIFIER)
+    return no_enum(reader, type);
   for (unsigned i = 0; i < type->n_values; i++) {
     if (slice_equal_text(at.text, type->values[i].name)) {
       *value = type->values[i].value;

@@ -170,22 +170,36 @@ static error *look_in(const search *s, size_t dir, const char *file, char **path
   return find_in(&s->dirs[dir], file, path, &leads_out);
 }
 
-// A library that nothing names but the backend's own name has a text of its own, in Triton too.
-static error *not_found(const search *s, const char *file, bool standard, size_t count)
+static void append_searched(const search *s, size_t count, buffer *out)
+{
+  for (size_t i = 0; i < count; i++)
+    buffer_append_format(out, "%s%s", i > 0 ? ", " : "", s->dirs[i].dir);
+  buffer_append_char(out, '\0');
+}
+
+static error *not_found(const search *s, const char *file, size_t count)
 {
   AUTO_BUFFER buffer searched = BUFFER_EMPTY;
-  for (size_t i = 0; i < count; i++)
-    buffer_append_format(&searched, "%s%s", i > 0 ? ", " : "", s->dirs[i].dir);
-  buffer_append_char(&searched, '\0');
-  const char *dirs = searched.failed ? "" : searched.data;
-  return standard
-             ? error_new(ERROR_INVALID_ARG,
-                         "unable to find backend library for backend '%s', try specifying runtime "
-                         "on the model configuration. There is no '%s' in: %s",
-                         s->source->config_owned->backend, file, dirs)
-             : error_new(ERROR_INVALID_ARG,
-                         "unable to find backend library '%s' for model '%s', searched: %s", file,
-                         s->source->name, dirs);
+  append_searched(s, count, &searched);
+  return error_new(ERROR_INVALID_ARG,
+                   "unable to find backend library '%s' for model '%s', searched: %s", file,
+                   s->source->name, searched.failed ? "" : searched.data);
+}
+
+// The same for the library that a backend's name gives. What was meant is for who loads; a check
+// of the configuration says it in its own place.
+static error *no_such_backend(const search *s, const char *file)
+{
+  const char *backend = s->source->config_owned->backend;
+  const char *nearest = s->real != NULL ? backend_traits_nearest(backend) : NULL;
+  AUTO_BUFFER buffer searched = BUFFER_EMPTY;
+  append_searched(s, IN_BACKEND + 1, &searched);
+  return error_new(ERROR_INVALID_ARG,
+                   "unable to find backend library for backend '%s', try specifying runtime on the "
+                   "model configuration.%s%s%s Searched for '%s' of model '%s': %s",
+                   backend, nearest != NULL ? " Did you mean backend: \"" : "",
+                   nearest != NULL ? nearest : "", nearest != NULL ? "\"?" : "", file,
+                   s->source->name, searched.failed ? "" : searched.data);
 }
 
 static bool climbs(const char *name)
@@ -251,7 +265,7 @@ static error *get_run_backend(search *s, const char *script, backend **b)
   RETURN_IF_ERROR(name_library(s->runner->name, &library));
   RETURN_IF_ERROR(look_for(s, library, SEARCHED_DIRS, &found));
   if (found.library == NULL)
-    return not_found(s, library, false, SEARCHED_DIRS);
+    return not_found(s, library, SEARCHED_DIRS);
   RETURN_IF_ERROR(look_in(s, IN_BACKEND, s->runner->environment, &environment));
   RETURN_IF_ERROR(config_set_runner(config, s->runner, environment));
   const backend_location location = {.name = config->backend,
@@ -286,7 +300,7 @@ static error *find_library(const search *s, finding *found, char **script)
                      "unable to find Python backend based backend library '%s' for model '%s', "
                      "searched: '%s/%s'",
                      file, s->source->name, s->dirs[IN_BACKEND].dir, file);
-  return not_found(s, file, standard, IN_BACKEND + 1);
+  return standard ? no_such_backend(s, file) : not_found(s, file, IN_BACKEND + 1);
 }
 
 static error *begin_search(search *s, const model_environment *environment,

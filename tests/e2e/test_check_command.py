@@ -90,7 +90,7 @@ BROKEN = {
                          [("warning", "config.pbtxt.txt", "file 'config.pbtxt.txt' is ignored", "rename it to 'config.pbtxt'")]),
     "config.pbtext": (dict(config=None, files=("1/model.onnx", "config.pbtext")), [("warning", "config.pbtext", "file 'config.pbtext' is ignored", None)]),
     "a configuration of the version": (dict(files=("1/config.pbtxt",)), [("warning", "1/config.pbtxt", "a 'config.pbtxt' in a version's directory is ignored", None)]),
-    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'identitty', try specifying runtime on the model configuration. There is no 'libtriton_identitty.so' in: ", None)]),
+    "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'identitty', try specifying runtime on the model configuration.", None)]),
     "misspelt backend": (dict(config=CONFIG.replace('"identity"', '"onnxrutime"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'onnxrutime'", "did you mean 'onnxruntime'?")]),
     "a runtime that is not there": (dict(config=CONFIG + 'runtime: "libx.so"\n'),
                                     [("warning", "config.pbtxt:5:10", "unable to find backend library 'libx.so' for model 'net', searched: ", None)]),

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -183,6 +184,16 @@ static void what_protobuf_refuses_is_refused_in_its_words(void **state)
       {"name: 'a' \x01", "f:1:11: Invalid control characters encountered in text."},
       {"nä: 1", "f:1:1: Message type \"inference.ModelConfig\" has no field named \"n\"."},
       {"name: 'a'\xC3", "f:1:10: Interpreting non ascii codepoint 195."},
+      {"name: “a”", "f:1:7: Interpreting non ascii codepoint 226. It begins a typographic quote: "
+                    "write \" in its place."},
+      {"name: ‘a’", "f:1:7: Interpreting non ascii codepoint 226. It begins a typographic quote: "
+                    "write \" in its place."},
+      {"name: „a“", "f:1:7: Interpreting non ascii codepoint 226. It begins a typographic quote: "
+                    "write \" in its place."},
+      {"name:\xC2\xA0'a'", "f:1:6: Interpreting non ascii codepoint 194. It begins a no-break "
+                           "space: write a plain one in its place."},
+      {"input { data_type: \"FP32\" }", "f:1:20: Expected integer or identifier, got: \"FP32\". "
+                                        "Write TYPE_FP32, without quotes."},
       {"[foo.bar]: 1", "f:1:1: Expected identifier, got: ["},
       {": 5", "f:1:1: Expected identifier, got: :"},
       {"max_batch_size: 1 2", "f:1:19: Expected identifier, got: 2"},
@@ -192,6 +203,54 @@ static void what_protobuf_refuses_is_refused_in_its_words(void **state)
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
     assert_refused(slice_of(cases[i].text), cases[i].message);
   assert_refused(SLICE("name: 'a\0b'"), "f:1:9: Unexpected end of string.");
+}
+
+// What clients, NumPy, PyTorch, ONNX, C and people call a type; NULL: what is no type here.
+static void the_name_that_was_meant_is_suggested(void **state)
+{
+  (void)state;
+  const struct {
+    const char *written, *meant;
+  } cases[] = {
+      {"TYPE_BYTES", "TYPE_STRING"},
+      {"BYTES", "TYPE_STRING"},
+      {"FP32", "TYPE_FP32"},
+      {"TYPE_FLOAT", "TYPE_FP32"},
+      {"float32", "TYPE_FP32"},
+      {"TYPE_DOUBLE", "TYPE_FP64"},
+      {"object", "TYPE_STRING"},
+      {"str", "TYPE_STRING"},
+      {"int64", "TYPE_INT64"},
+      {"uint8_t", "TYPE_UINT8"},
+      {"f16", "TYPE_FP16"},
+      {"TYPE_U8", "TYPE_UINT8"},
+      {"bfloat16", "TYPE_BF16"},
+      {"np.float32", "TYPE_FP32"},
+      {"torch.int64", "TYPE_INT64"},
+      {"np.object_", NULL},
+      {"tensor(float)", "TYPE_FP32"},
+      {"tensor(string)", "TYPE_STRING"},
+      {"TYPE_STIRNG", "TYPE_STRING"},
+      {"TYPE_INT_32", "TYPE_INT32"},
+      {"TYPE_CHAR", NULL},
+      {"TYPE_FP8", NULL},
+      {"TYPE_INT128", NULL},
+      {"TYPE_NUMERIC", NULL},
+      {"complex64", NULL},
+      {"KIND_TPU", NULL},
+      {"", NULL},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    Inference__ModelConfig *config = NULL;
+    char text[80], expected[80];
+    snprintf(text, sizeof(text), "input { data_type: \"%s\" }", cases[i].written);
+    snprintf(expected, sizeof(expected), "got: \"%s\"%s%s%s", cases[i].written,
+             cases[i].meant == NULL ? "" : ". Write ", cases[i].meant == NULL ? "" : cases[i].meant,
+             cases[i].meant == NULL ? "" : ", without quotes.");
+    AUTO_ERROR error *e = config_read_text(slice_of(text), "f", &config);
+    assert_non_null(e);
+    assert_string_equal(strstr(error_message(e), "got: "), expected);
+  }
 }
 
 // protobuf cannot see that a proto3 scalar was given as zero.
@@ -261,6 +320,7 @@ int main(void)
       cmocka_unit_test(strings_join_and_their_escapes_are_read),
       cmocka_unit_test(of_map_entries_with_the_same_key_the_last_one_wins),
       cmocka_unit_test(what_protobuf_refuses_is_refused_in_its_words),
+      cmocka_unit_test(the_name_that_was_meant_is_suggested),
       cmocka_unit_test(a_scalar_given_as_zero_may_be_given_again),
       cmocka_unit_test(a_long_token_is_cut_in_the_message),
       cmocka_unit_test(many_entries_with_few_keys_are_united_quickly),
