@@ -55,6 +55,7 @@ static bool set_admin(listener_options *to, char *address, const ports *p)
   to->listen.address = address;
   to->thread_count = 1;
   to->connection_limit = ADMIN_CONNECTIONS;
+  to->for_operators = true;
   to->busy_poll_us = 0;
   to->tls = &plain;
   to->access = &p->rules->admin;
@@ -71,6 +72,7 @@ static bool set_metrics(listener_options *to, const daemon_options *o)
   to->listen.reuse_port = false;
   to->thread_count = 1;
   to->connection_limit = METRICS_CONNECTIONS;
+  to->for_operators = true;
   to->header_timeout_ms = METRICS_TIMEOUT_MS;
   to->body_timeout_ms = METRICS_TIMEOUT_MS;
   to->write_timeout_ms = METRICS_TIMEOUT_MS;

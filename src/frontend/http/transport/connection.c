@@ -72,7 +72,7 @@ exchange *connection_request(const connection *c)
 bool connection_is_surplus(connection *c)
 {
   if (c->surplus)
-    c->surplus = atomic_load(&c->all->count) > c->all->options->connection_limit;
+    c->surplus = connections_are_surplus(c->all, c->socket_fd, atomic_load(&c->all->count) - 1);
   return c->surplus;
 }
 
