@@ -134,6 +134,39 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
 
 // ---- what there is to say
 
+// Which Pythons the log has named: each once, however many models run on it.
+typedef struct named_python {
+  struct named_python *next;
+  char path[];
+} named_python;
+
+static bool is_named_first(const char *path)
+{
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static named_python *all;
+  LOCK_SCOPE(&mutex);
+  for (const named_python *n = all; n != NULL; n = n->next)
+    if (strcmp(n->path, path) == 0)
+      return false;
+  const size_t size = strlen(path) + 1;
+  named_python *added = malloc(sizeof(*added) + size);
+  if (added == NULL)
+    return true;
+  added->next = all;
+  memcpy(added->path, path, size);
+  all = added;
+  return true;
+}
+
+static void name_python(const worker_settings *s, const char *version, size_t length)
+{
+  if (is_named_first(s->interpreter))
+    BACKEND_LOG_INFO("Python models run on Python %.*s at '%s'", (int)length, version,
+                     s->interpreter);
+  BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", s->model, (int)length, version,
+                      s->interpreter);
+}
+
 static TRITONSERVER_Error *await_hello(worker *self)
 {
   control_part hello;
@@ -153,8 +186,7 @@ static TRITONSERVER_Error *await_hello(worker *self)
     error = backend_error_internal("the Python worker is of another version (%u, expected %d)",
                                    version, PROTOCOL_VERSION);
   else
-    BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->settings->model, (int)length,
-                        python, self->settings->interpreter);
+    name_python(self->settings, python, length);
   control_part_fini(&hello);
   return error;
 }
