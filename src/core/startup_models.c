@@ -3,6 +3,7 @@
 // begin on threads of the pool.
 #include "core/startup_models.h"
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -11,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Whether this model is to be loaded at the start.
 static bool is_startup_model(const server *s, const char *name)
@@ -94,6 +96,50 @@ static void begin_startup_load(load_task *task)
     pthread_cond_broadcast(&l->server->changed);
 }
 
+// A model's own directory has its configuration in it, or its versions and nothing else.
+static bool is_models_own(const char *repository, const startup_load *loads, size_t count)
+{
+  bool versions = true;
+  AUTO_BUFFER buffer config = BUFFER_EMPTY;
+  buffer_append_format(&config, "%s/config.pbtxt", repository);
+  buffer_append_char(&config, '\0');
+  if (!config.failed && access(config.data, F_OK) == 0)
+    return true;
+  for (size_t i = 0; i < count; i++) {
+    const char *name = loads[i].found->bare;
+    if (strcmp(loads[i].found->repository, repository) == 0)
+      versions = versions && name[strspn(name, "0123456789")] == '\0';
+  }
+  return versions;
+}
+
+static void hint_at_parent(const char *repository)
+{
+  size_t size = strlen(repository);
+  while (size > 1 && repository[size - 1] == '/')
+    size--;
+  while (size > 0 && repository[size - 1] != '/')
+    size--;
+  while (size > 1 && repository[size - 1] == '/')
+    size--;
+  log_warning(
+      "'%s' looks like a model's own directory: --model-repository is the directory above it, "
+      "'%.*s'",
+      repository, size > 0 ? (int)size : 1, size > 0 ? repository : ".");
+}
+
+static void hint_at_parents(const startup_load *loads, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    const char *repository = loads[i].found->repository;
+    bool seen = false;
+    for (size_t k = 0; k < i && !seen; k++)
+      seen = strcmp(loads[k].found->repository, repository) == 0;
+    if (!seen && is_models_own(repository, loads, count))
+      hint_at_parent(repository);
+  }
+}
+
 // Repositories in which no directory is a model are not the right ones.
 static bool has_models(const startup_load *loads, size_t count)
 {
@@ -143,6 +189,7 @@ static bool load_all(server *s, startup_load *loads, size_t count)
     all_in = all_in && !loads[i].failed && failure == NULL;
   }
   all_in = load_ensembles(s, loads, count) && all_in;
+  hint_at_parents(loads, count);
   return has_models(loads, count) && all_in;
 }
 

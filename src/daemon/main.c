@@ -86,6 +86,8 @@ int main(int argument_count, char **arguments)
   const command *c = options.command;
   if (e == NULL && options.help)
     status = print_help(c);
+  else if (e == NULL && options.version)
+    status = puts("nereid " NEREID_VERSION) >= 0 ? EXIT_SUCCESS : EXIT_FAILURE;
   else if (e == NULL && c != NULL && c->run != NULL)
     status = c->run(&options);
   else if (e == NULL)

@@ -51,6 +51,9 @@
 
 const option option_table[] = {
     FLAG(GLOBAL, "help", help, "Print this text and exit."),
+    FLAG(GLOBAL, "version", version, "Print nereid's version and exit. Not in Triton."),
+    FLAG(GLOBAL, "show-calls", show_calls,
+         "When the start is over, show a call with curl for each model. Not in Triton."),
     TEXT(GLOBAL, "config", "<file>", config_file, "",
          "Read flags from a YAML file: a mapping of flag names to values. The command line wins. "
          "Not in "

@@ -25,6 +25,8 @@ typedef struct daemon_options {
   } migrate;                // flags of nereid migrate
   char *private_repository; // that `nereid serve` made: removed at the end; NULL: none
   bool help;
+  bool version;
+  bool show_calls;
   char *config_file;
 
   char *id;

@@ -55,6 +55,7 @@ static bool set_admin(listener_options *to, char *address, const ports *p)
   to->listen.address = address;
   to->thread_count = 1;
   to->connection_limit = ADMIN_CONNECTIONS;
+  to->for_operators = true;
   to->busy_poll_us = 0;
   to->tls = &plain;
   to->access = &p->rules->admin;
@@ -71,6 +72,7 @@ static bool set_metrics(listener_options *to, const daemon_options *o)
   to->listen.reuse_port = false;
   to->thread_count = 1;
   to->connection_limit = METRICS_CONNECTIONS;
+  to->for_operators = true;
   to->header_timeout_ms = METRICS_TIMEOUT_MS;
   to->body_timeout_ms = METRICS_TIMEOUT_MS;
   to->write_timeout_ms = METRICS_TIMEOUT_MS;
@@ -230,15 +232,16 @@ static size_t drain_two(ports *p, port front, port admin, uint64_t deadline_ns)
   return listener_drain(p->open[front], deadline_ns) + listener_drain(p->open[admin], deadline_ns);
 }
 
-void ports_drain(ports *p, uint64_t deadline_ns)
+size_t ports_drain(ports *p, uint64_t deadline_ns)
 {
   drain_two(p, PORT_GRPC, PORT_ADMIN_GRPC, 0); // begins, while HTTP is waited for
-  size_t left = drain_two(p, PORT_HTTP, PORT_ADMIN_HTTP, deadline_ns);
-  if (left > 0)
-    frontend_log_warning("%zu HTTP requests were not answered in time", left);
-  left = drain_two(p, PORT_GRPC, PORT_ADMIN_GRPC, deadline_ns);
-  if (left > 0)
-    frontend_log_warning("%zu gRPC calls were not over in time", left);
+  size_t requests = drain_two(p, PORT_HTTP, PORT_ADMIN_HTTP, deadline_ns);
+  if (requests > 0)
+    frontend_log_warning("%zu HTTP requests were not answered in time", requests);
+  size_t calls = drain_two(p, PORT_GRPC, PORT_ADMIN_GRPC, deadline_ns);
+  if (calls > 0)
+    frontend_log_warning("%zu gRPC calls were not over in time", calls);
+  return requests + calls;
 }
 
 void ports_close(ports *p)

@@ -49,7 +49,7 @@ error *ports_open_deferred(ports *p, const char **what); // does nothing where n
 
 // The functions of listener.h, for all ports but the metrics', which serves on until it is closed.
 void ports_announce_stop(ports *p);
-void ports_drain(ports *p, uint64_t deadline_ns); // logs how many are not answered
+size_t ports_drain(ports *p, uint64_t deadline_ns); // logs how many are not answered
 void ports_close(ports *p);
 
 #endif

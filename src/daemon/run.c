@@ -54,6 +54,7 @@ typedef struct server_run {
   pthread_t helper;
   error *startup_outcome; // of await_startup
   error *stop_outcome;    // of drain_and_stop
+  size_t late, cut;       // requests that were not answered in time; of these, not at all. The same
   atomic_bool drained;    // stop_outcome is there
 } server_run;
 
@@ -160,14 +161,14 @@ static void *drain_and_stop(void *pointer)
   serve_on(l, (uint64_t)l->ports.options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->ports.options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
-  ports_drain(&l->ports, deadline);
+  l->late = l->cut = ports_drain(&l->ports, deadline);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->ports.server, (unsigned)rest));
   NEREID_ServerEndSequences(l->ports.server);
   l->stop_outcome = error_from_abi(TRITONSERVER_ServerStop(l->ports.server));
   if (l->stop_outcome != NULL)
-    ports_drain(&l->ports, clock_monotonic_ns() + LAST_ANSWERS_NS);
+    l->cut = ports_drain(&l->ports, clock_monotonic_ns() + LAST_ANSWERS_NS);
   assert(!atomic_load(&l->drained));
   atomic_store(&l->drained, true);
   report(l);
@@ -316,6 +317,20 @@ static bool stop_failed(const server_run *l)
   return atomic_load(&l->drained) && l->stop_outcome != NULL;
 }
 
+// The log's last line.
+static void log_stop(const server_run *l, const stop_signals *signals)
+{
+  double seconds = (double)(clock_monotonic_ns() - signals->first_ns) / (double)NS_PER_SECOND;
+  size_t refused = l->late > l->cut ? l->late - l->cut : 0;
+  if (l->late == 0)
+    frontend_log_info("Stopped after %.2f s: every request that was taken on is answered", seconds);
+  else
+    frontend_log_warning("Stopped after %.2f s: %zu requests were refused, %zu were cut off "
+                         "(--exit-timeout-secs=%lld)",
+                         seconds, refused, l->cut,
+                         (long long)l->ports.options->exit_timeout_seconds);
+}
+
 // Drains and stops, since `number` has come. What does not end in time is left to the process's
 // end.
 static int stop(server_run *l, int number, bool startup_runs)
@@ -339,6 +354,7 @@ static int stop(server_run *l, int number, bool startup_runs)
       hear_again(l, &signals, again);
   }
   if (stop_failed(l)) {
+    log_stop(l, &signals);
     fail("failed to stop server", l->stop_outcome);
     fflush(NULL);
     private_repository_remove(l->ports.options);
@@ -352,6 +368,7 @@ static int stop(server_run *l, int number, bool startup_runs)
     pthread_join(l->helper, NULL);
   close_ports(l);
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->ports.server));
+  log_stop(l, &signals);
   return l->faulty ? EXIT_GPU_FAULT : EXIT_SUCCESS;
 }
 
@@ -379,14 +396,14 @@ static void log_summary(const server_run *l, bool gives_up)
   start_summary_log(&summary, l->ports.server);
 }
 
-// `nereid serve` is for who wants to call the models now.
+// `nereid serve` is for who wants to call the models now; --show-calls says so, too.
 static void say_how_to_call(const server_run *l, bool gives_up)
 {
   const daemon_options *o = l->ports.options;
   bool tls = l->ports.rules->http.tls.certificate != NULL;
   const call_target target = {.http = listener_where(l->ports.open[PORT_HTTP]),
                               .certificate = tls ? o->http_tls.certificate_file : NULL};
-  if (o->command != NULL)
+  if (o->command != NULL || o->show_calls)
     call_lines_say(gives_up ? NULL : &target, l->ports.server);
 }
 

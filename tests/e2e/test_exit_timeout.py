@@ -73,6 +73,7 @@ def end(server):
     server.process.terminate()
     status = server.process.wait(DEADLINE)
     assert status == 1 and "Exit timeout expired. Exiting immediately." in server.log
+    assert "Stopped after" in server.log
     assert not SANITIZER_REPORT.search(server.log), server.log
 
 
@@ -97,3 +98,4 @@ def test_what_is_queued_at_the_exit_timeout_gets_its_refusal(start_server, repos
         assert server.ask("/v2/repository/models/slow/load", b"").status == 200
     end(server)
     assert_refused(waiting.join(), 4)
+    assert "4 requests were refused, 1 were cut off (--exit-timeout-secs=1)" in server.log

@@ -116,7 +116,7 @@ def test_connections_beyond_the_limit_wait(start_server, targets):
 def test_descriptors_that_run_out_cost_no_processor(start_server, targets):
     """Row 12 in small: 300 connections to a server that may have 256 descriptors."""
     server = start_server(targets, flags=EVERYTHING, wrapper=["prlimit", "--nofile=256:256"])
-    assert "gRPC: at most 160 connections, not 10000: the process may open 256 descriptors" in server.log
+    assert "gRPC: at most 192 connections, not 10000: the process may open 256 descriptors" in server.log
     with survives(server, singing=False):
         held = [Connection(server) for _ in range(300)]
         before = cpu_seconds(server)

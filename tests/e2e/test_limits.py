@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused when the server holds all that it may: connections (reserved ones) and bytes."""
+import contextlib
 import http.client
 import json
+import os
 import resource
+import socket
 import threading
 
-from conftest import make_identity, wait_for
+import numpy as np
+import tritonclient.grpc as grpcclient
+from conftest import DEADLINE, EVERYTHING, make_identity, wait_for
 
 INFER = "/v2/models/m/infer"
 
@@ -57,25 +62,52 @@ def test_connections_beyond_the_limit_are_for_health_and_admin(start_server, rep
         client.close()
 
 
+FEW = ["prlimit", "--nofile=256:256"]  # of which clients may have 192, all ports together
+
+
+def ask_over_grpc(server):
+    with grpcclient.InferenceServerClient(f"localhost:{server.grpc_port}") as client:
+        tensor = grpcclient.InferInput("INPUT0", [1, 1], "FP32").set_data_from_numpy(np.array([[7]], np.float32))
+        return client.infer("m", [tensor], client_timeout=DEADLINE).as_numpy("OUTPUT0")[0, 0]
+
+
 def test_few_descriptors_lower_the_limit_of_connections(start_server, repository):
+    """Of those who are served, all ports together; operators have their own."""
     make_identity(repository, "m")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    server = start_server(repository, flags=["--http-max-connections=10000"], wrapper=["prlimit", "--nofile=256:256"])
-    assert "at most 160 connections, not 10000: the process may open 256 descriptors" in server.log
-    held = [Client(server) for _ in range(220)]
-    assert held[0].ask("GET", "/v2/health/live")[0] == 200  # it is counted before the others, whichever loop has them
-    for client in held[1:]:
-        client.connect()
-    wait_for("refusals", lambda: [c for c in held[160:192] if c.ask("GET", "/v2/health/live")[0] == 200])
-    assert held[0].ask("POST", INFER, SMALL)[0] == 200
+    server = start_server(repository, flags=[*EVERYTHING], wrapper=FEW)
+    assert "HTTP: at most 192 connections, not 10000: the process may open 256 descriptors, which all ports share" in server.log
+    assert "gRPC: at most 192 connections, not 10000" in server.log
+    open_now = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    held = [Client(server) for _ in range(192 - open_now + 8)]
+    served = [client.ask("GET", "/v2/health/live")[0] for client in held]
+    assert set(served) == {200}
+    statuses = [client.ask("POST", INFER, SMALL)[0] for client in held]
+    assert statuses[:100] == [200] * 100 and statuses[-1] == 503
+    assert server.ask("/metrics", port=server.metrics_port).status == 200
+    assert server.ask("/v2/repository/models/m/load", b"{}").status == 200
     for client in held:
         client.close()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+    wait_for("room", lambda: server.ask(INFER, SMALL).status == 200)
+    assert ask_over_grpc(server) == 7
 
-    def serves_again():
-        return server.ask(INFER, SMALL).status == 200
 
-    wait_for("room", serves_again)
+def test_connections_that_never_sent_a_byte_give_way(start_server, repository):
+    """More than there are descriptors, at three ports."""
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[*EVERYTHING, "--http-header-timeout-ms=0", "--grpc-handshake-timeout-ms=0"], wrapper=FEW)
+    ports = server.http_port, server.grpc_port, server.metrics_port
+    with contextlib.ExitStack() as stack:
+        for port in [port for port in ports for _ in range(200)]:
+            silent = stack.enter_context(socket.socket())
+            silent.setblocking(False)
+            silent.connect_ex(("127.0.0.1", port))
+        assert server.ask("/v2/health/live").status == 200
+        assert server.ask("/metrics", port=server.metrics_port).status == 200
+        assert ask_over_grpc(server) == 7
+        wait_for("inference", lambda: server.ask(INFER, SMALL).status == 200)
+        assert server.ask("/v2/repository/models/m/load", b"{}").status == 200
 
 
 def test_bytes_beyond_the_budget_are_refused(start_server, repository):

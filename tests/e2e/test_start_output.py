@@ -9,7 +9,8 @@ import termios
 
 import pytest
 from certificates import make_certificates, tls_flags
-from conftest import DEADLINE, environment, make_faulty, make_identity, wait_for
+from conftest import DEADLINE, ROOT, environment, make_faulty, make_identity, wait_for
+from python_models import make_python
 from start_output import row_of, summary, tables
 from test_flags_triton import LOCAL, answers, launch, models  # noqa: F401: fixtures
 
@@ -131,3 +132,48 @@ def test_lines_that_scripts_wait_for_are_tritons(launch):  # noqa: F811
                     r"^\| Backend +\| Path +\| Config +\|$", r"^\| Repository Agent +\| Path +\|$", r"^\| Option +\| Value +\|$",
                     r"^\| server_id +\| triton +\|$", r"^\| model_control_mode +\| MODE_NONE +\|$"):
         wait_for(pattern, lambda: re.search(pattern, server.log, re.M))
+
+
+def test_version_is_said(nereid):
+    said = subprocess.run([nereid, "--version"], capture_output=True, text=True)
+    assert said.returncode == 0 and re.fullmatch(r"nereid \d+\.\d+\.\d+\n", said.stdout), said
+
+
+def test_calls_are_shown_last_with_the_right_port(start_server, repository):
+    """What scripts/serve does."""
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--show-calls"])
+    wait_for("the call", lambda: server.log.rstrip().splitlines()[-1].startswith("curl -d "))
+    line = server.log.rstrip().splitlines()[-1]
+    assert line.endswith(f" 127.0.0.1:{server.http_port}/v2/models/m/infer")
+    said = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=DEADLINE)
+    assert '"outputs"' in said.stdout, said
+
+
+@pytest.mark.parametrize("model", ["configured", "plain"])
+def test_a_models_own_directory_as_repository_hints_at_its_parent(start_server, repository, model):
+    directory = make_identity(repository, model)
+    if model == "plain":
+        (directory / "config.pbtxt").unlink()
+    server = start_server(directory, wait=False)
+    assert server.process.wait(DEADLINE) == 1
+    assert f"'{directory}' looks like a model's own directory: --model-repository is the directory above it, '{repository}'" in server.log
+
+
+def test_a_repository_gets_no_such_hint(start_server, repository):
+    make_identity(repository, "m")
+    assert "looks like a model's own directory" not in start_server(repository).log
+
+
+def test_the_python_that_runs_models_is_named_once(start_server, repository):
+    make_python(repository, "a")
+    make_python(repository, "b")
+    server = start_server(repository)
+    assert len(re.findall(rf"Python models run on Python 3\.\d+\.\d+\S* at '{ROOT}/\.venv/bin/python'", server.log)) == 1
+
+
+def test_the_stop_says_how_long_it_took(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository)
+    server.stop()
+    assert re.search(r'"Stopped after \d+\.\d\d s: every request that was taken on is answered"$', server.log.rstrip())

@@ -7,6 +7,7 @@
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/cleanup.h"
+#include "base/string_list.h"
 #include "base/thread.h"
 #include "codec/protocol.h"
 
@@ -134,6 +135,28 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
 
 // ---- what there is to say
 
+// Which Pythons the log has named: each once, however many models run on it.
+static bool is_named_first(const char *path)
+{
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static string_list named;
+  LOCK_SCOPE(&mutex);
+  for (size_t i = 0; i < named.count; i++)
+    if (strcmp(named.items[i], path) == 0)
+      return false;
+  string_list_add(&named, path);
+  return true;
+}
+
+static void name_python(const worker_settings *s, const char *version, size_t length)
+{
+  if (is_named_first(s->interpreter))
+    BACKEND_LOG_INFO("Python models run on Python %.*s at '%s'", (int)length, version,
+                     s->interpreter);
+  BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", s->model, (int)length, version,
+                      s->interpreter);
+}
+
 static TRITONSERVER_Error *await_hello(worker *self)
 {
   control_part hello;
@@ -153,8 +176,7 @@ static TRITONSERVER_Error *await_hello(worker *self)
     error = backend_error_internal("the Python worker is of another version (%u, expected %d)",
                                    version, PROTOCOL_VERSION);
   else
-    BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->settings->model, (int)length,
-                        python, self->settings->interpreter);
+    name_python(self->settings, python, length);
   control_part_fini(&hello);
   return error;
 }

@@ -46,6 +46,8 @@ arrival *acceptor_take(acceptor *a, bool is_full, bool *waits)
       (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
     return wait(a, strerror(errno), waits);
   arrival *taken = next.socket_fd < 0 ? NULL : malloc(sizeof(*taken));
+  if (next.socket_fd >= 0)
+    a->last_fd = next.socket_fd;
   if (taken != NULL)
     *taken = next;
   else if (next.socket_fd >= 0)

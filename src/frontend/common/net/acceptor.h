@@ -15,6 +15,7 @@ typedef struct acceptor {
   listen_socket *socket;           // borrowed; acceptor_close closes its descriptor
   int epoll_fd;                    // borrowed; its events of the socket have the acceptor as data
   bool watched;                    // the socket is in it
+  int last_fd;                     // of the last connection; see room_is_left
   _Atomic uint64_t last_logged_ns; // that new connections wait
 } acceptor;
 

@@ -4,14 +4,12 @@
 #include "frontend/common/net/listener.h"
 
 #include "base/machine.h"
+#include "frontend/common/net/room.h"
 #include "frontend/common/observe/frontend_log.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
-
-// For models, other listeners, the connections that HTTP reserves, and the like.
-#define OTHER_DESCRIPTORS 96
 
 static unsigned thread_count(unsigned wanted)
 {
@@ -26,14 +24,13 @@ static unsigned thread_count(unsigned wanted)
 static unsigned connection_limit(const listener_protocol *protocol, unsigned wanted)
 {
   size_t descriptors = machine_descriptors();
-  size_t max_connections =
-      descriptors > 2 * OTHER_DESCRIPTORS ? descriptors - OTHER_DESCRIPTORS : descriptors / 2;
+  size_t max_connections = room_bound(descriptors, ROOM_CLIENTS);
   if (wanted != 0 && wanted <= max_connections)
     return wanted;
   if (wanted != 0)
-    frontend_log_warning(
-        "%s: at most %zu connections, not %u: the process may open %zu descriptors", protocol->name,
-        max_connections, wanted, descriptors);
+    frontend_log_warning("%s: at most %zu connections, not %u: the process may open %zu "
+                         "descriptors, which all ports share",
+                         protocol->name, max_connections, wanted, descriptors);
   return max_connections < UINT_MAX ? (unsigned)max_connections : UINT_MAX;
 }
 

@@ -24,9 +24,10 @@
 typedef struct listener_options {
   listen_options listen;
   unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most
-  // Open connections; 0: as many as there are descriptors. Further ones wait in the backlog, but
-  // for those that HTTP takes for health and admin requests (CONNECTIONS_RESERVED).
+  // Open connections; 0: as many as there are descriptors (room.h). Further ones wait in the
+  // backlog, but for those that HTTP takes for health and admin requests (CONNECTIONS_RESERVED).
   unsigned connection_limit;
+  bool for_operators; // metrics, admin: its connections may have descriptors that clients leave
   size_t max_inflight_bytes; // of all requests that are held at one time, and as much again of
                              // their answers; 0: a quarter of the memory
   unsigned busy_poll_us;     // how long a loop polls for clients that come back at once

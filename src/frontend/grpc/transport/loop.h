@@ -8,6 +8,7 @@
 #include "frontend/common/net/acceptor.h"
 #include "frontend/common/net/listener.h"
 #include "frontend/common/net/loop_core.h"
+#include "frontend/common/net/room.h"
 #include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/stream.h"
 
@@ -33,6 +34,7 @@ typedef struct grpc_loop {
   list marked;           // those with something to send or to hand to HTTP/2
   list forgotten;        // those closed in this pass
   bool is_draining;      // its connections were told
+  _Atomic bool giving;   // silent connections are to give way; any thread
   size_t used;           // by connections that are closed; see trim
   _Atomic size_t closed; // connections that are, and of which there are still calls
   conn_timer trim;
@@ -52,6 +54,7 @@ struct grpc_loops {
   _Atomic uint64_t last_cut_ns; // when it was last logged that answers are refused
   acceptor acceptor;            // of the first loop's thread, as the next
   conn_timer accept_again;
+  room_giver giver;
   loop_group group;
   _Atomic bool draining;
   grpc_loop loops[];

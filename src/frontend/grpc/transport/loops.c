@@ -82,11 +82,15 @@ static void accept_again(conn_timer *elapsed)
 // False when there is nothing more to accept now.
 static bool accept_one(grpc_loops *all)
 {
-  const unsigned limit = all->listener->options.connection_limit;
+  const listener_options *options = &all->listener->options;
+  const unsigned limit = options->connection_limit;
+  const room_class who = options->for_operators ? ROOM_KEPT : ROOM_CLIENTS;
+  const bool is_full = (limit > 0 && atomic_load(&all->connections) >= limit) ||
+                       !room_is_left(who, all->acceptor.last_fd);
   bool waits;
-  arrival *a =
-      acceptor_take(&all->acceptor, limit > 0 && atomic_load(&all->connections) >= limit, &waits);
+  arrival *a = acceptor_take(&all->acceptor, is_full, &waits);
   if (waits) {
+    room_ask();
     accept_later(all);
     acceptor_watch(&all->acceptor, false);
   }
@@ -109,6 +113,33 @@ static void stop_accepting(grpc_loops *all)
     ;
   conn_timer_cancel(&all->loops[0].timers, &all->accept_again);
   acceptor_close(&all->acceptor);
+}
+
+// ---- giving way ----
+
+static void give_way(room_giver *g)
+{
+  grpc_loops *all = container_of(g, grpc_loops, giver);
+  for (unsigned i = 0; i < all->group.count; i++) {
+    atomic_store(&all->loops[i].giving, true);
+    loop_core_wake(&all->loops[i].core);
+  }
+}
+
+// The oldest connections that have never sent anything are closed.
+static void close_silent(grpc_loop *l)
+{
+  size_t left = ROOM_GIVEN;
+  list_node *before;
+  for (list_node *node = list_last(&l->connections); node != NULL && left > 0; node = before) {
+    before = list_previous(&l->connections, node);
+    grpc_connection *c = container_of(node, grpc_connection, node);
+    if (c->state != CONNECTION_BEGINS || l->now_ns < c->began_ns + ROOM_SILENT_MS * NS_PER_MS ||
+        !room_is_silent(c->wire.fd))
+      continue;
+    grpc_connection_close(c);
+    left--;
+  }
 }
 
 // ---- stopping ----
@@ -179,6 +210,8 @@ static bool pass(grpc_loop *l)
   bool busy = count > 0 || !mpsc_is_empty(&l->woken);
   loop_core_take_arrivals(&l->core, take_on);
   begin_draining(l);
+  if (atomic_load_explicit(&l->giving, memory_order_relaxed) && atomic_exchange(&l->giving, false))
+    close_silent(l);
   for (int i = 0; i < count; i++)
     handle_event(l, &events[i]);
   run_woken(l);
@@ -224,6 +257,7 @@ error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops *
   loop_group_init(&all->group, "gRPC", "HTTP/2", count, l->options.busy_poll_us);
   all->acceptor = (acceptor){.protocol = "gRPC", .socket = &l->socket};
   all->accept_again.fire = accept_again;
+  all->giver.give = give_way;
   for (unsigned i = 0; i < count; i++)
     grpc_loop_init(&all->loops[i], all);
   error *failure = session_make_shared(&all->callbacks, &all->session_options);
@@ -235,6 +269,8 @@ error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops *
     grpc_loops_free(all);
   else
     *result = all;
+  if (failure == NULL)
+    room_join(&all->giver);
   return failure;
 }
 
@@ -252,6 +288,7 @@ void grpc_loops_stop(grpc_loops *all)
 {
   if (all == NULL || atomic_exchange(&all->group.stopping, true))
     return;
+  room_leave(&all->giver);
   for (unsigned i = 0; i < all->group.count; i++)
     loop_core_join(&all->loops[i].core);
   for (unsigned i = 0; i < all->group.count; i++)

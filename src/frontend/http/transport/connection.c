@@ -103,7 +103,7 @@ const scan_fault *connection_fault(const connection *c)
 bool connection_is_surplus(connection *c)
 {
   if (c->surplus)
-    c->surplus = atomic_load(&c->all->count) > c->all->options->connection_limit;
+    c->surplus = connections_are_surplus(c->all, c->socket_fd, atomic_load(&c->all->count) - 1);
   return c->surplus;
 }
 

@@ -57,6 +57,14 @@ static connection *_Atomic *make_place(connections *all, int fd)
   return place_of(all, fd);
 }
 
+bool connections_are_surplus(const connections *all, int socket_fd, size_t others)
+{
+  const listener_options *options = all->options;
+  return (options->connection_limit != 0 && others >= options->connection_limit) ||
+         (!options->for_operators && !room_has(ROOM_CLIENTS, socket_fd) &&
+          !room_is_left(ROOM_CLIENTS, -1));
+}
+
 static bool add(connections *all, connection *c)
 {
   LOCK_SCOPE(&all->mutex);
@@ -66,7 +74,7 @@ static bool add(connections *all, connection *c)
   c->tag = CONNECTION_TAG(c->socket_fd, all->generation++);
   list_prepend(&all->open, &c->node);
   atomic_store(place, c);
-  c->surplus = all->options->connection_limit != 0 && all->count >= all->options->connection_limit;
+  c->surplus = connections_are_surplus(all, c->socket_fd, all->count);
   if (all->count++ == 0)
     connections_wake(all); // the watcher sleeps without end while there are none
   return true;

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "frontend/common/net/acceptor.h"
+#include "frontend/common/net/room.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/linger.h"
 
@@ -61,6 +62,8 @@ struct connections {
   _Atomic size_t count; // changed with the mutex held
   _Atomic bool crowded; // accepting was paused because of a limit
   _Atomic bool freed;   // connections_record_freed was called
+  room_giver giver;     // asks for what follows
+  _Atomic bool giving;  // silent connections are to give way
   _Atomic bool stopping;
   _Atomic bool draining;
   _Atomic bool accepted; // all of them: the listening socket is closed
@@ -78,6 +81,9 @@ struct connections {
 uint64_t connections_now_ms(void);
 
 void connections_wake(connections *all);
+
+// Is a connection beside so many others one of those that are for health and admin requests only?
+bool connections_are_surplus(const connections *all, int socket_fd, size_t others);
 
 // --- Watcher thread
 

@@ -36,7 +36,33 @@
 static bool is_full(const connections *all)
 {
   unsigned limit = all->options->connection_limit;
-  return limit != 0 && atomic_load(&all->count) >= (size_t)limit + CONNECTIONS_RESERVED;
+  return (limit != 0 && atomic_load(&all->count) >= (size_t)limit + CONNECTIONS_RESERVED) ||
+         !room_is_left(ROOM_KEPT, all->acceptor.last_fd);
+}
+
+static void give_way(room_giver *g)
+{
+  connections *all = container_of(g, connections, giver);
+  atomic_store(&all->giving, true);
+  connections_wake(all);
+}
+
+// The oldest connections that have never sent anything are closed.
+static void close_silent(connections *all)
+{
+  size_t left = ROOM_GIVEN;
+  const uint64_t now = connections_now_ms();
+  LOCK_SCOPE(&all->mutex);
+  for (list_node *node = list_last(&all->open); node != NULL && left > 0;
+       node = list_previous(&all->open, node)) {
+    connection *c = container_of(node, connection, node);
+    if (atomic_load(&c->state) != CONNECTION_HEADERS || atomic_load(&c->closing) ||
+        now < atomic_load(&c->since_ms) + ROOM_SILENT_MS || !room_is_silent(c->socket_fd))
+      continue;
+    atomic_store(&c->closing, true);
+    shutdown(c->socket_fd, SHUT_RDWR);
+    left--;
+  }
 }
 
 // At each that comes, since many may come and go between two ticks.
@@ -54,6 +80,8 @@ static bool accept_some(connections *all)
   for (int i = 0; i < ACCEPT_RUN; i++) {
     bool waits;
     arrival *a = acceptor_take(&all->acceptor, is_full(all), &waits);
+    if (waits || (a != NULL && !room_has(ROOM_CLIENTS, a->socket_fd)))
+      room_ask();
     if (waits) {
       atomic_store(&all->crowded, true);
       acceptor_watch(&all->acceptor, false);
@@ -209,6 +237,8 @@ static void *watch(void *argument)
     int count = epoll_wait(all->epoll_fd, events, EVENTS_PER_WAIT, wait_ms(all, next_tick));
     for (int i = 0; i < count; i++)
       handle_event(all, &events[i]);
+    if (atomic_exchange(&all->giving, false))
+      close_silent(all);
     if (atomic_load(&all->draining))
       close_listener(all);
     linger_read(lingering, connections_now_ms());
@@ -241,6 +271,8 @@ error *connections_watch(connections *all, loops *adopters)
   blocks_keep(all->options->max_inflight_bytes);
   RETURN_IF_ERROR(thread_start(&all->watcher, "http-watch", watch, all));
   all->watched = true;
+  all->giver.give = give_way;
+  room_join(&all->giver);
   return NULL;
 }
 
@@ -254,6 +286,7 @@ void connections_unwatch(connections *all)
 {
   if (!all->watched)
     return;
+  room_leave(&all->giver);
   atomic_store(&all->stopping, true);
   connections_wake(all);
   pthread_join(all->watcher, NULL);
