@@ -141,9 +141,8 @@ static bool is_named_first(const char *path)
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static string_list named;
   LOCK_SCOPE(&mutex);
-  for (size_t i = 0; i < named.count; i++)
-    if (strcmp(named.items[i], path) == 0)
-      return false;
+  if (string_list_contains(&named, path))
+    return false;
   string_list_add(&named, path);
   return true;
 }
