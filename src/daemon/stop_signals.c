@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts the signals of a stop. Main thread.
 #include "daemon/stop_signals.h"
 
 #include <signal.h>

@@ -137,7 +137,7 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
 // Which Pythons the log has named: each once, however many models run on it.
 typedef struct named_python {
   struct named_python *next;
-  char path[];
+  char *path;
 } named_python;
 
 static bool is_named_first(const char *path)
@@ -148,12 +148,14 @@ static bool is_named_first(const char *path)
   for (const named_python *n = all; n != NULL; n = n->next)
     if (strcmp(n->path, path) == 0)
       return false;
-  const size_t size = strlen(path) + 1;
-  named_python *added = malloc(sizeof(*added) + size);
-  if (added == NULL)
+  named_python *added = malloc(sizeof(*added));
+  char *copy = strdup(path);
+  if (added == NULL || copy == NULL) {
+    free(added);
+    free(copy);
     return true;
-  added->next = all;
-  memcpy(added->path, path, size);
+  }
+  *added = (named_python){.next = all, .path = copy};
   all = added;
   return true;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Asks the system for the next descriptor, and ports for theirs. See room.h.
 #include "frontend/common/net/room.h"
 
 #include "base/cleanup.h"
