@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A signal after the first counts by its number and by when it came; the clock is the caller's.
+// Counts the signals of a stop. Main thread.
 #include "daemon/stop_signals.h"
 
 #include <signal.h>

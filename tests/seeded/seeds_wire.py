@@ -103,7 +103,7 @@ LIMITS = [
          "++s->depth > JSON_BOUNDS_DEPTH", "++s->depth > 100 * JSON_BOUNDS_DEPTH",
          unit("config_json_test")),
     Seed("connections_unlimited", "limit not applied: open connections", "src/frontend/http/transport/registry.c",
-         "all->options->connection_limit != 0 && all->count >= all->options->connection_limit", "false",
+         "(options->connection_limit != 0 && others >= options->connection_limit)", "false",
          e2e("test_limits.py", "connections_beyond")),
     Seed("timeout_not_applied", "timeout not applied: nobody wakes the watcher for the first connection", "src/frontend/http/transport/registry.c",
          "    connections_wake(all); // the watcher sleeps without end while there are none\n", "    ;\n",

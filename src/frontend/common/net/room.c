@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound is found once; from then on a descriptor's number is compared with it. Any thread.
+// Asks the system for the next descriptor, and ports for theirs. See room.h.
 #include "frontend/common/net/room.h"
 
 #include "base/cleanup.h"
