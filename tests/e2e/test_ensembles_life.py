@@ -10,9 +10,10 @@ import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 from client_memory import BASE, inference, place, region, register
-from conftest import make_faulty, make_identity, wait_for
+from conftest import make_identity, wait_for
 from ensembles import chain, make_ensemble, step
 from python_models import make_python
+from test_isolated import make_xy
 from test_ensembles import COUNTS, DECOUPLED, Stream, ask, client_of, counts, inputs_of, one_to_one, row
 from tracing import ON, TENSORS, read_traces, to_file
 from tritonclient.utils import InferenceServerException
@@ -181,17 +182,44 @@ def test_a_failure_cancels_the_other_branches_and_is_told_once(repository, start
     assert counts(server, "fork")[:2] == (0, 1)
 
 
-@pytest.mark.parametrize("fault", ["execute_error", "no_response", "response_deleted", "flags_only", "no_outputs", "two_answers", "wrong_datatype", "not_final"])
+RELEASED = "the backend of model 'faulty' released the request without an answer"
+# What is said of each, and what answers where it is the last step: there what it gives is the ensemble's answer, as of any model.
+FAULTS = {
+    "execute_error": ("faulty backend: execute_error", None),
+    "no_response": (RELEASED, None),
+    "response_deleted": (RELEASED, None),
+    "not_final": (RELEASED, None),
+    "flags_only": ("unexpected deadlock, at least one output is not set while no more ensemble steps can be made", None),
+    "two_answers": ("model 'faulty' answered a request twice, which only decoupled models may do", None),
+    "no_outputs": ("missing required input(s) ['INPUT0']", []),
+    "wrong_datatype": ("inference input 'INPUT0' data-type is 'FP64', but model 'a' expects 'INT32'", ["FP64"]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_backend_that_misbehaves_fails_the_ensemble_only(repository, start_server, fault):
+    """As the first step, between two, as the last one."""
+    said, given = FAULTS[fault]
     make_identity(repository, "a", "TYPE_INT32", max_batch_size=0)
-    make_faulty(repository, fault=fault)
-    make_ensemble(repository, "both", chain("a", "faulty", "a"), kind="TYPE_INT32", max_batch_size=0)
+    make_xy(repository, "faulty", fault)
+    places = ("first", "between", "last")
+    for place, name in enumerate(places):
+        names = ["INPUT0", "one", "two", "OUTPUT0"]
+        steps = [("faulty", "X", "Y") if n == place else ("a", "INPUT0", "OUTPUT0") for n in range(3)]
+        steps = [step(model, {taken: names[n]}, {made: names[n + 1]}) for n, (model, taken, made) in enumerate(steps)]
+        make_ensemble(repository, name, steps, kind="TYPE_INT32", max_batch_size=0)
     server = start_server(repository)
-    for _ in range(3):
-        with pytest.raises(InferenceServerException, match="^.*in ensemble 'both', "):
-            ask(server, "both", np.array([1], np.int32))
-    assert (ask(server, "a", np.array([1], np.int32)).as_numpy("OUTPUT0") == [1]).all()
-    assert counts(server, "both")[:2] == (0, 3)
+    for name in places:
+        for _ in range(3):
+            if name == "last" and given is not None:
+                outputs = ask(server, name, np.array([1], np.int32)).get_response().get("outputs", [])
+                assert [one["datatype"] for one in outputs] == given
+                continue
+            with pytest.raises(InferenceServerException) as failure:
+                ask(server, name, np.array([1], np.int32))
+            assert failure.value.message().startswith(f"in ensemble '{name}', ") and said in failure.value.message()
+        assert (ask(server, "a", np.array([1], np.int32)).as_numpy("OUTPUT0") == [1]).all()
+        assert counts(server, name)[:2] == ((3, 0) if name == "last" and given is not None else (0, 3))
 
 
 def test_a_model_that_is_unloaded_meanwhile_serves_the_runs_that_began(repository, start_server):
