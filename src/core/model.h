@@ -65,6 +65,9 @@ typedef struct model_runner {
   void (*cancel)(request *r); // it was submitted, and may be over; calls no callback
 } model_runner;
 
+// How requests come to its instances: a row of functions of core/model_queue.c.
+typedef struct model_scheduler model_scheduler;
+
 typedef enum model_stage {
   MODEL_MADE,
   MODEL_COMPLETING,  // ModelInitialize is running: the backend may change the configuration
@@ -87,10 +90,11 @@ struct TRITONBACKEND_Model {
   void *state;                      // the backend's own
   struct custom_strategy *strategy; // core/batch_strategy.h; NULL: none
   instance_shared shared; // its instances' backend, scheduler and so on, owned but for the backend
-  struct model_cache *cache;  // of answers; NULL: each is computed
-  const model_runner *runner; // NULL: it has instances
-  struct ensemble *ensemble;  // core/ensemble.h; NULL: it is none
-  struct state_rules *states; // of its sequences (core/state_rules.h), or NULL
+  struct model_cache *cache;         // of answers; NULL: each is computed
+  const model_runner *runner;        // NULL: it has instances
+  const model_scheduler *scheduling; // core/model_queue.h; NULL: not made yet
+  struct ensemble *ensemble;         // core/ensemble.h; NULL: it is none
+  struct state_rules *states;        // of its sequences (core/state_rules.h), or NULL
   cancelled_requests cancelled;
   pthread_mutex_t start_lock;     // held while threads start
   _Atomic bool started;           // every instance has its thread; set under start_lock

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands between a model's submissions and its instances: one queue for all of them, or the
-// table of sequences with a queue for each.
+// table of sequences with a queue for each. Each is a row of functions, `model_scheduler`; what is
+// called from outside goes to the model's row.
 #include "core/model_queue.h"
 
 #include "core/batch_strategy.h"
@@ -10,7 +11,22 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-// ---- making ----
+struct model_scheduler {
+  error *(*make)(model *m);
+  void (*free)(model *m); // `make` may have failed, or not have been called
+  void (*attach)(model *m, instance *i);
+  bool (*add)(model *m, request *r, refusal *reason);
+  bool (*cancel)(model *m, request *r);
+  void (*stop)(model *m);
+  void (*close)(model *m);
+  void (*abandon)(model *m);
+  size_t (*pending)(const model *m);
+  void (*dismiss)(model *m);         // NULL: it has no sequences
+  size_t (*awaited)(const model *m); // likewise
+  uint64_t (*closed_batches)(const model *m, batch_close_reason reason);
+};
+
+// ---- one queue ----
 
 static queue_policy queue_policy_of(const Inference__ModelQueuePolicy *policy)
 {
@@ -76,7 +92,85 @@ static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatc
   return e;
 }
 
-static error *make_sequences(model *m)
+static error *make_plain_scheduler(model *m)
+{
+  scheduler_config config = {
+      .max_batch_size = m->shared.max_batch_size,
+      .may_run = m->shared.rate_limiter != NULL ? instance_may_run : NULL,
+  };
+  return scheduler_new(&config, clock_system(), m->environment.timekeeper, refuse_item, NULL,
+                       &m->shared.scheduler);
+}
+
+static error *queue_make(model *m)
+{
+  return m->config->scheduling_choice_case ==
+                 INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING
+             ? make_dynamic_scheduler(m, m->config->dynamic_batching)
+             : make_plain_scheduler(m);
+}
+
+static void queue_free(model *m)
+{
+  if (m->shared.scheduler != NULL)
+    scheduler_free(m->shared.scheduler);
+  if (m->shared.ordering != NULL)
+    ordering_free(m->shared.ordering);
+}
+
+static void queue_attach(model *m, instance *i)
+{
+  i->scheduler = m->shared.scheduler;
+  i->ordering = m->shared.ordering;
+}
+
+static bool queue_add(model *m, request *r, refusal *reason)
+{
+  return scheduler_enqueue(m->shared.scheduler, &r->item, reason);
+}
+
+static bool queue_cancel(model *m, request *r)
+{
+  return scheduler_cancel(m->shared.scheduler, &r->item);
+}
+
+static void queue_stop(model *m)
+{
+  if (m->shared.scheduler != NULL)
+    scheduler_stop(m->shared.scheduler);
+}
+
+static void queue_abandon(model *m)
+{
+  scheduler_abandon(m->shared.scheduler);
+}
+
+static size_t queue_pending(const model *m)
+{
+  return scheduler_pending(m->shared.scheduler);
+}
+
+static uint64_t queue_closed_batches(const model *m, batch_close_reason reason)
+{
+  return scheduler_closed_batches(m->shared.scheduler, reason);
+}
+
+static const model_scheduler one_queue = {
+    .make = queue_make,
+    .free = queue_free,
+    .attach = queue_attach,
+    .add = queue_add,
+    .cancel = queue_cancel,
+    .stop = queue_stop,
+    .close = queue_stop,
+    .abandon = queue_abandon,
+    .pending = queue_pending,
+    .closed_batches = queue_closed_batches,
+};
+
+// ---- sequences ----
+
+static error *table_make(model *m)
 {
   request_target *t = &m->target;
   error *e = sequences_new(m->config, m->states, m->environment.timekeeper, &m->shared.sequences);
@@ -86,51 +180,108 @@ static error *make_sequences(model *m)
   return e;
 }
 
+static void table_free(model *m)
+{
+  if (m->shared.sequences != NULL)
+    sequences_free(m->shared.sequences);
+}
+
+static void table_attach(model *m, instance *i)
+{
+  sequences_attach(m->shared.sequences, i);
+}
+
+static bool table_add(model *m, request *r, refusal *reason)
+{
+  *reason = REFUSAL_STOPPED; // where a GPU has failed, whether the sequence was known or not
+  return atomic_load_explicit(&m->target.failed_gpu, memory_order_acquire) == 0 &&
+         sequences_add(m->shared.sequences, r, reason);
+}
+
+static bool table_cancel(model *m, request *r)
+{
+  return sequences_cancel(m->shared.sequences, r);
+}
+
+static void table_stop(model *m)
+{
+  if (m->shared.sequences != NULL)
+    sequences_stop(m->shared.sequences);
+}
+
+static void table_close(model *m)
+{
+  if (m->shared.sequences != NULL)
+    sequences_close(m->shared.sequences);
+}
+
+static void table_abandon(model *m)
+{
+  sequences_abandon(m->shared.sequences);
+}
+
+static size_t table_pending(const model *m)
+{
+  return sequences_pending(m->shared.sequences);
+}
+
+static void table_dismiss(model *m)
+{
+  if (m->shared.sequences != NULL) // it is being loaded
+    sequences_dismiss(m->shared.sequences);
+}
+
+static size_t table_awaited(const model *m)
+{
+  return m->shared.sequences != NULL ? sequences_live(m->shared.sequences) : 0;
+}
+
+static uint64_t table_closed_batches(const model *m, batch_close_reason reason)
+{
+  return sequences_closed_batches(m->shared.sequences, reason);
+}
+
+static const model_scheduler table_of_sequences = {
+    .make = table_make,
+    .free = table_free,
+    .attach = table_attach,
+    .add = table_add,
+    .cancel = table_cancel,
+    .stop = table_stop,
+    .close = table_close,
+    .abandon = table_abandon,
+    .pending = table_pending,
+    .dismiss = table_dismiss,
+    .awaited = table_awaited,
+    .closed_batches = table_closed_batches,
+};
+
+// ---- the model's row ----
+
 error *model_queue_make(model *m)
 {
   RETURN_IF_ERROR(config_latency_objective(m->config, &m->shared.objective_ns));
-  if (m->config->scheduling_choice_case ==
-      INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING)
-    return make_dynamic_scheduler(m, m->config->dynamic_batching);
-  if (m->config->scheduling_choice_case ==
-      INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING)
-    return make_sequences(m);
-  scheduler_config config = {
-      .max_batch_size = m->shared.max_batch_size,
-      .may_run = m->shared.rate_limiter != NULL ? instance_may_run : NULL,
-  };
-  return scheduler_new(&config, clock_system(), m->environment.timekeeper, refuse_item, NULL,
-                       &m->shared.scheduler);
+  m->scheduling = m->config->scheduling_choice_case ==
+                          INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING
+                      ? &table_of_sequences
+                      : &one_queue;
+  return m->scheduling->make(m);
 }
 
 void model_queue_free(model *m)
 {
-  if (m->shared.sequences != NULL)
-    sequences_free(m->shared.sequences);
-  if (m->shared.scheduler != NULL)
-    scheduler_free(m->shared.scheduler);
-  if (m->shared.ordering != NULL)
-    ordering_free(m->shared.ordering);
+  if (m->scheduling != NULL)
+    m->scheduling->free(m);
 }
 
 void model_queue_attach(model *m, instance *i)
 {
-  i->scheduler = m->shared.scheduler;
-  i->ordering = m->shared.ordering;
-  if (m->shared.sequences != NULL)
-    sequences_attach(m->shared.sequences, i);
+  m->scheduling->attach(m, i);
 }
-
-// ---- while it serves ----
 
 bool model_queue_add(model *m, request *r, refusal *reason)
 {
-  if (m->shared.sequences != NULL) {
-    *reason = REFUSAL_STOPPED; // where a GPU has failed, whether the sequence was known or not
-    return atomic_load_explicit(&m->target.failed_gpu, memory_order_acquire) == 0 &&
-           sequences_add(m->shared.sequences, r, reason);
-  }
-  return scheduler_enqueue(m->shared.scheduler, &r->item, reason);
+  return m->scheduling->add(m, r, reason);
 }
 
 error *model_queue_latency_error(model *m, const request *r)
@@ -147,56 +298,43 @@ error *model_queue_latency_error(model *m, const request *r)
 
 bool model_queue_cancel(model *m, request *r)
 {
-  if (m->shared.sequences != NULL)
-    return sequences_cancel(m->shared.sequences, r);
-  return scheduler_cancel(m->shared.scheduler, &r->item);
+  return m->scheduling->cancel(m, r);
 }
 
 void model_queue_stop(model *m)
 {
-  if (m->shared.sequences != NULL)
-    sequences_stop(m->shared.sequences);
-  else if (m->shared.scheduler != NULL)
-    scheduler_stop(m->shared.scheduler);
+  if (m->scheduling != NULL)
+    m->scheduling->stop(m);
 }
 
 void model_queue_close(model *m)
 {
-  if (m->shared.sequences != NULL)
-    sequences_close(m->shared.sequences);
-  else if (m->shared.scheduler != NULL)
-    scheduler_stop(m->shared.scheduler);
+  if (m->scheduling != NULL)
+    m->scheduling->close(m);
 }
 
 void model_queue_abandon(model *m)
 {
-  if (m->shared.sequences != NULL)
-    sequences_abandon(m->shared.sequences);
-  else
-    scheduler_abandon(m->shared.scheduler);
+  m->scheduling->abandon(m);
 }
 
 size_t model_queue_pending(const model *m)
 {
-  if (m->shared.sequences != NULL)
-    return sequences_pending(m->shared.sequences);
-  return scheduler_pending(m->shared.scheduler);
+  return m->scheduling->pending(m);
 }
 
 void model_queue_dismiss(model *m)
 {
-  if (m->shared.sequences != NULL)
-    sequences_dismiss(m->shared.sequences);
+  if (m->scheduling != NULL && m->scheduling->dismiss != NULL)
+    m->scheduling->dismiss(m);
 }
 
 size_t model_queue_awaited(const model *m)
 {
-  return m->shared.sequences != NULL ? sequences_live(m->shared.sequences) : 0;
+  return m->scheduling != NULL && m->scheduling->awaited != NULL ? m->scheduling->awaited(m) : 0;
 }
 
 uint64_t model_queue_closed_batches(const model *m, batch_close_reason reason)
 {
-  if (m->shared.sequences != NULL)
-    return sequences_closed_batches(m->shared.sequences, reason);
-  return scheduler_closed_batches(m->shared.scheduler, reason);
+  return m->scheduling->closed_batches(m, reason);
 }
