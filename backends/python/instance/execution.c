@@ -293,6 +293,9 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
 // A worker that cannot be sent to is gone; who waits for its answer finds out why.
 static void send_work(execution *self, channel_message *work)
 {
+  // The worker takes them in the order of their numbers, which wait_graph.c counts on.
+  assert(self->work_id > self->instance->ahead.sent);
+  self->instance->ahead.sent = self->work_id;
   work->kind = WORK_EXECUTE;
   work->flags = work_flags(self);
   work->value = self->count;

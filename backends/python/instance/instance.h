@@ -29,6 +29,7 @@ typedef struct instance_calls {
 // Executions that were begun and have not ended, in their order.
 typedef struct ahead_queue {
   list executions;
+  uint64_t sent;            // the number of the last one that the worker was sent
   uint32_t crowded;         // so many more are taken to be some of many
   _Atomic uint64_t ewma_ns; // how long `execute` takes of late, by the worker's word; 0: not known
 } ahead_queue;

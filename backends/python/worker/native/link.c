@@ -10,6 +10,7 @@
 #include "device.h"
 #include "encode.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -302,6 +303,7 @@ static PyObject *receive_work(PyObject *module, PyObject *nothing)
   if (control == NULL) {
     PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
   } else if (received.kind == WORK_EXECUTE) {
+    assert(work_block == NULL); // the one before has been answered
     work_begun_ns = (uint64_t)channel_now_ns();
     channel_look(native_channel, CHANNEL_WORK, (received.flags & WORK_CROWDED) == 0);
     work_block = block_new(received.offset);
