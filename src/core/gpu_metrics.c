@@ -22,6 +22,7 @@ struct gpu_metrics {
   gpus *gpus;
   const gpu_devices *devices; // count 0: there are none
   metrics_collector *collector;
+  uint64_t pinned_bytes;
   gpu_ticker *ticker;   // NULL: there is nothing to sample
   gpu_sampler *sampler; // the ticker's thread's
   pthread_mutex_t lock; // guards what follows
@@ -117,14 +118,16 @@ static void add_process(metrics_sheet *sheet, metric_kind kind, const char *name
                              value);
 }
 
-// Triton shows the two families everywhere; without a GPU there is no pinned memory.
+// Triton shows the two families everywhere, and as the total what was asked for. Here the pool is
+// made with the first instance on a GPU; until then nothing of it is taken.
 static void collect_pinned(gpu_metrics *m, metrics_sheet *sheet)
 {
   gpu_pool_counts pinned = {0};
   if (m->devices->count > 0)
     gpus_count(m->gpus, GPU_MEMORY_PINNED, -1, &pinned);
   add_process(sheet, METRIC_GAUGE, "nv_pinned_memory_pool_total_bytes",
-              "Pinned memory pool total memory size, in bytes", pinned.total_bytes);
+              "Pinned memory pool total memory size, in bytes",
+              pinned.total_bytes > 0 ? pinned.total_bytes : m->pinned_bytes);
   add_process(sheet, METRIC_GAUGE, "nv_pinned_memory_pool_used_bytes",
               "Pinned memory pool used memory size, in bytes", pinned.used_bytes);
   if (m->devices->count > 0)
@@ -209,13 +212,15 @@ static void collect(void *context, metrics_sheet *sheet)
 
 // ---- life ----
 
-error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, gpu_metrics **result)
+error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, uint64_t pinned_bytes,
+                       gpu_metrics **result)
 {
   static const gpu_devices none;
   gpu_metrics *m = calloc(1, sizeof(*m));
   if (m == NULL)
     return error_no_memory();
   m->gpus = g;
+  m->pinned_bytes = pinned_bytes;
   m->devices = g != NULL ? gpus_devices(g) : &none;
   pthread_mutex_init(&m->lock, NULL);
   error *e = metrics_registry_add_collector(metrics_registry_global(), collect, m, &m->collector);

@@ -13,8 +13,10 @@
 typedef struct gpu_metrics gpu_metrics;
 
 // Registers the collector. `of_devices`: more than the pinned memory is shown, sampled by a thread
-// each `interval_ms`. `g` is borrowed until gpu_metrics_free; NULL: there are no GPUs.
-error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, gpu_metrics **metrics);
+// each `interval_ms`. `pinned_bytes` is the size that the pool of pinned memory is to have. `g` is
+// borrowed until gpu_metrics_free; NULL: there are no GPUs.
+error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, uint64_t pinned_bytes,
+                       gpu_metrics **metrics);
 void gpu_metrics_free(gpu_metrics *metrics); // NULL is allowed
 
 #endif

@@ -589,7 +589,8 @@ error *model_metrics_new(server *server, model_metrics **result)
                             &metrics->process);
   if (e == NULL)
     e = gpu_metrics_new(server->environment.gpus, options->gpu_metrics,
-                        options->metrics_interval_ms, &metrics->gpus);
+                        options->metrics_interval_ms, options->pinned_memory_pool_bytes,
+                        &metrics->gpus);
   if (e != NULL) {
     model_metrics_free(metrics);
     return e;

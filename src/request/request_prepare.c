@@ -318,7 +318,8 @@ static error *check_bytes(const request *r, const request_input *input, const in
       return request_error(r, ERROR_INVALID_ARG,
                            "element %" PRId64
                            " of inference input '%s' for model '%s' claims %" PRIu32
-                           " bytes, more than the tensor holds",
+                           " bytes, more than the tensor holds: before the bytes of each element "
+                           "stands their number, 4 bytes, little-endian",
                            found - 1, input->name.data, r->target->name, length);
   }
   if (found != expected)

@@ -68,11 +68,14 @@ def test_log_settings_change_alike(both):
 def test_unknown_members_of_settings_are_ignored_alike_and_told_in_our_log(both):
     for request in [
         ("/v2/logging", b'{"what":1,"no_such_setting":{"a":[1]}}'), trace(what=1), trace(trace_rate="9", no_such_setting=["x"]), trace("t_int32", what="x"),
+        trace(trace_level=["no_such_level"]), ("/v2/repository/models/t_int32/load", b'{"parameter":{"config":"{}"}}', KEY),
     ]:
         assert assert_alike(both, *request)[0] == 200
     for name in ("what", "no_such_setting"):
         for settings in ("log", "trace"):
             assert re.search(rf"a request for {settings} settings names what cannot be set there, which is ignored: .*'{name}'", both[0].log)
+    assert "'no_such_level' is no trace level and is ignored, expected OFF, TIMESTAMPS or TENSORS" in both[0].log
+    assert "a request for a load (which reads 'parameters') names what cannot be set there, which is ignored: 'parameter'" in both[0].log
 
 
 # A POST without and with keys, right and wrong; the path says the rest.

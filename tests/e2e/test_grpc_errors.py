@@ -97,7 +97,8 @@ OTHERWISE = {
         ID + "All input dimensions should be specified for input 'INPUT0' for model 't_int32', got [1,-2]", ID + RAW.replace("8", "-8") + "8"),
     "a batch too large": (BATCH + ", got 9", BATCH),
     "strings of too few bytes": (  # Triton hands them to the model
-        ID + "element 0 of inference input 'INPUT0' for model 't_bytes' claims 3 bytes, more than the tensor holds", None),
+        ID + "element 0 of inference input 'INPUT0' for model 't_bytes' claims 3 bytes, more than the tensor holds: before the bytes of each element "
+        "stands their number, 4 bytes, little-endian", None),
     "no rows": (ID + RAW + "0: its batch dimension is 0, expected at least 1", ID + RAW + "0"),
     "no rows of strings": (ID + NO_STRINGS + ": its batch dimension is 0, expected at least 1", ID + NO_STRINGS),
     "no rows, and bytes": (ID + "inference request batch-size must be >= 1 for 't_int32', got 0 for input 'INPUT0'", None),

@@ -80,12 +80,12 @@ def test_flags_are_the_first_settings(start_server, repository, tmp_path, flag, 
 BAD = [
     ({"log_file": "/tmp/other"}, 501, "log file location can not be updated through network protocol"),
     ({"log_file": 7}, 501, "log file location"),
-    ({"log_info": 1}, 400, "expected a boolean for 'log_info'"),
+    ({"log_info": 1}, 400, "attempt to access JSON non-boolean as boolean: expected a boolean for 'log_info'"),
     ({"log_warning": "false"}, 400, "expected a boolean for 'log_warning'"),
     ({"log_error": [True]}, 400, "expected a boolean for 'log_error'"),
     ({"log_verbose_level": -1}, 400, "invalid value -1 for 'log_verbose_level'"),
     ({"log_verbose_level": 1 << 31}, 400, "invalid value"),
-    ({"log_verbose_level": "1"}, 400, "expected an unsigned integer for 'log_verbose_level'"),
+    ({"log_verbose_level": "1"}, 400, "attempt to access JSON non-unsigned-integer as unsigned-integer: expected an unsigned integer for 'log_verbose_level'"),
     ({"log_verbose_level": 1.5}, 400, "expected an unsigned integer"),
     ({"log_verbose_level": True}, 400, "expected an unsigned integer"),
     ({"log_format": "iso"}, 400, "invalid argument for --log_format, got: iso"),
@@ -108,7 +108,7 @@ def test_a_bad_setting_changes_nothing(server_of_m):
 def test_all_bad_settings_are_told(server_of_m):
     answer = change(server_of_m, log_format="x", log_info=1, log_error=False, log_verbose_level=-1)
     assert answer.status == 400 and json.loads(answer.body)["error"] == (
-        "expected a boolean for 'log_info'; invalid value -1 for 'log_verbose_level', expected 0 to 2147483647; "
+        "attempt to access JSON non-boolean as boolean: expected a boolean for 'log_info'; invalid value -1 for 'log_verbose_level', expected 0 to 2147483647; "
         "invalid argument for --log_format, got: x")
     assert settings_of(server_of_m) == DEFAULTS
 

@@ -529,7 +529,8 @@ static void parameters_are_checked_by_name(void **state)
       {"\"p\":{}", "parameters.p", "parameter 'p' has invalid type"},
       {"\"p\":null", "parameters.p", "It should be either 'int', 'bool', or 'string'."},
       {"\"p\":[1]", "parameters.p", "parameter 'p' has invalid type"},
-      {"\"p\":1e999", "parameters.p", "or a number in the range of FP64"},
+      {"\"p\":1e999", "parameters.p",
+       "parameters.p: expected one of these, or a number in the range of FP64"},
       {"\"triton_x\":1", "parameters.triton_x",
        "parameter keys starting with 'triton_' are reserved for Triton usage and should not be "
        "specified."},
@@ -572,7 +573,10 @@ static void text_that_is_no_json_is_refused_with_what_stands_there(void **state)
       {"{\"inputs\":[]}{", "expected the end of the text"},
       {"{inputs:[]}", "expected a member's name in quotes"},
       {"{\"inputs\" []}", "expected ':'"},
-      {"{\"inputs\":[],}", "expected a member's name in quotes"},
+      {"{\"inputs\":[],}", "expected a member's name in quotes, got '}' at byte 13: remove the "
+                           "comma before it"},
+      {"{\"a\":[1,2,\n],\"inputs\":[]}", "expected a value, got '],\"inputs\":[]}' at byte 11: "
+                                         "remove the comma before it"},
       {"{\"inputs\":[]]", "expected ',' or '}'"},
       {"{\"a\":tru,\"inputs\":[]}", "expected a value"},
       {"{\"a\":1.,\"inputs\":[]}", "expected a value"},
@@ -589,10 +593,34 @@ static void text_that_is_no_json_is_refused_with_what_stands_there(void **state)
       {"{\"id\":\"\xed\xa0\x80\",\"inputs\":[]}", "UTF-8"},
       {"{\"id\":\"\xf4\x90\x80\x80\",\"inputs\":[]}", "UTF-8"},
       {"{\"id\":\"\xe2\x82\",\"inputs\":[]}", "UTF-8"},
-      {"{\"id\":\"a\nb\",\"inputs\":[]}", "byte 0x0a"},
+      {"{\"id\":\"a\nb\",\"inputs\":[]}", "in 'id': expected a line end in a string to be written "
+                                          "\\n, got byte 0x0a at byte 8"},
+      {"{\"id\":\"a\tb\",\"inputs\":[]}", "a tab in a string to be written \\t, got byte 0x09"},
+      {"{\"id\":\"a\x01\",\"inputs\":[]}", "expected a control character in a string to be written "
+                                           "\\u and four digits, got byte 0x01"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
     ASSERT_REFUSED(cases[i].text, "failed to parse the request JSON buffer", cases[i].reason);
+}
+
+#define JSON_INPUT(more)                                                                           \
+  "{\"inputs\":[{\"name\":\"A\",\"datatype\":\"INT32\",\"shape\":[2]," more "}]}"
+#define BINARY_INPUT JSON_INPUT("\"parameters\":{\"binary_data_size\":8}")
+
+// Not the count of elements, which would be right, and not the text's end.
+static void the_mistake_is_named_and_not_what_follows_from_it(void **state)
+{
+  (void)state;
+  ASSERT_REFUSED(JSON_INPUT("\"data\":[1,2,]"), "failed to parse the request JSON buffer",
+                 "in 'inputs[0].data': expected an element, got ']}]}' at byte");
+  ASSERT_REFUSED(JSON_INPUT("\"data\":[1,]"), "failed to parse the request JSON buffer",
+                 "remove the comma before it");
+  ASSERT_REFUSED(JSON_INPUT("\"data\":[[1],[2],]"), "failed to parse the request JSON buffer",
+                 "expected an element, got ']}]}' at byte");
+  ASSERT_REFUSED(JSON_INPUT("\"data\":[1,2,3]"), "Unable to parse 'data'", "got at least 3");
+  ASSERT_REFUSED(BINARY_INPUT "\x01", "expected the end of the text, got byte 0x01",
+                 "for binary data behind the JSON send the header "
+                 "Inference-Header-Content-Length: 92");
 }
 
 static void assert_each_prefix_is_refused(const char *text, const char *behind)
@@ -761,6 +789,7 @@ int main(void)
       cmocka_unit_test(parameters_are_checked_by_name),
       cmocka_unit_test(an_output_is_in_shared_memory_or_elsewhere),
       cmocka_unit_test(text_that_is_no_json_is_refused_with_what_stands_there),
+      cmocka_unit_test(the_mistake_is_named_and_not_what_follows_from_it),
       cmocka_unit_test(text_that_is_cut_anywhere_is_refused),
       cmocka_unit_test(arrays_nest_100_deep_and_no_deeper),
       cmocka_unit_test(binary_tensors_take_their_bytes_in_order),

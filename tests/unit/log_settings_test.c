@@ -87,7 +87,8 @@ static void all_bad_settings_are_told(void **state)
   };
   error *e = log_settings_change(bad, 4);
   assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);
-  assert_string_equal(error_message(e), "expected a boolean for 'log_info'; invalid argument for "
+  assert_string_equal(error_message(e), "attempt to access JSON non-boolean as boolean: expected a "
+                                        "boolean for 'log_info'; invalid argument for "
                                         "--log_format, got: x");
   error_free(e);
   assert_true(now().error);

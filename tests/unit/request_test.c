@@ -344,7 +344,8 @@ static void lying_string_lengths_are_refused(void **state)
       {"\1\0\0\0a\0\0\0\0", 9, NULL},
       {"\1\0\0\0a\2\0\0\0b", 10,
        "[request id: <id_unknown>] element 1 of inference input 'S' for model 'm' claims 2 bytes, "
-       "more than the tensor holds"},
+       "more than the tensor holds: before the bytes of each element stands their number, 4 bytes, "
+       "little-endian"},
       {"\1\0\0\0a", 5,
        "[request id: <id_unknown>] expected 2 string elements for inference input 'S' for model "
        "'m', got 1"},

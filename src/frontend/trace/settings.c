@@ -228,16 +228,29 @@ size_t trace_level_names(int64_t level, const char *names[TRACE_LEVEL_NAMES_MAX]
   return count;
 }
 
-// Levels that are not known are ignored, as in Triton.
+// The bit of a level's name; 0 for OFF and for what is no level.
+static int64_t level_of(slice name)
+{
+  for (size_t k = 0; k < TRACE_LEVEL_NAMES_MAX; k++)
+    if (slice_equal_text(name, levels[k].name))
+      return levels[k].bit;
+  return 0;
+}
+
+// Levels that are not known are ignored, as in Triton, and told in the log.
 static error *read_level(trace_update *u, const slice *values, size_t count)
 {
   bool off = false;
   int64_t level = TRITONSERVER_TRACE_LEVEL_DISABLED;
   for (size_t i = 0; i < count; i++) {
-    off = off || slice_equal_text(values[i], "OFF");
-    for (size_t k = 0; k < TRACE_LEVEL_NAMES_MAX; k++)
-      if (slice_equal_text(values[i], levels[k].name))
-        level |= levels[k].bit;
+    const int64_t bit = level_of(values[i]);
+    const bool is_off = slice_equal_text(values[i], "OFF");
+    off = off || is_off;
+    level |= bit;
+    if (bit == 0 && !is_off)
+      frontend_log_warning("'%.*s' is no trace level and is ignored, expected OFF, TIMESTAMPS or "
+                           "TENSORS",
+                           (int)(values[i].size < 64 ? values[i].size : 64), values[i].data);
   }
   if (off && count > 1)
     return error_new(ERROR_INVALID_ARG, "Expect only one trace level 'OFF' is specified");
@@ -314,6 +327,6 @@ error *trace_update_read(trace_update *u, const trace_member *members, size_t co
   for (size_t i = 0; i < count; i++)
     if (!trace_key_is_known(members[i].name))
       ignored_settings_add(&ignored, members[i].name);
-  ignored_settings_warn(&ignored, "trace");
+  ignored_settings_warn(&ignored, "trace settings");
   return NULL;
 }

@@ -349,6 +349,23 @@ static const json_schema request_schema = {
                 {SLICE("parameters"), read_parameters, JSON_READ, 0}},
     .refusal = "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"};
 
+// What stands behind the JSON may be the data that an input says is there.
+static error *finish(json_cursor *c, const infer_request_json *request)
+{
+  const size_t size = (size_t)(c->at - c->begin);
+  bool binary = false;
+  AUTO_ERROR error *e = json_finish(c);
+  for (size_t i = 0; e != NULL && i < request->input_count; i++)
+    binary = binary || request->inputs[i].binary;
+  if (e == NULL)
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   binary ? "%s: for binary data behind the JSON send the header "
+                            "Inference-Header-Content-Length: %zu"
+                          : "%s",
+                   error_message(e), size);
+}
+
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
                                infer_request_json *out)
 {
@@ -356,7 +373,7 @@ error *infer_request_json_read(slice text, size_t max_data_size, const json_host
   json_cursor c = json_begin(text, host, a);
   unsigned seen = 0;
   RETURN_IF_ERROR(json_object_read(&c, NULL, &request_schema, out, &seen));
-  RETURN_IF_ERROR(json_finish(&c));
+  RETURN_IF_ERROR(finish(&c, out));
   return (seen & 1) == 0 ? missing(NULL, "inputs") : NULL;
 }
 
@@ -387,11 +404,13 @@ error *binary_tensors_split(infer_request_json *request, const char *model, slic
     if (!input->binary)
       continue;
     if (input->binary_size > binary.size)
-      return error_new(ERROR_INVALID_ARG,
-                       "unexpected size for input '%s', expecting %zu additional bytes for model "
-                       "'%s': binary_data_size is %zu, %zu bytes are left",
-                       input->name, input->binary_size - binary.size, model, input->binary_size,
-                       binary.size);
+      return error_new(
+          ERROR_INVALID_ARG,
+          "unexpected size for input '%s', expecting %zu additional bytes for model "
+          "'%s': binary_data_size is %zu, %zu bytes are left%s",
+          input->name, input->binary_size - binary.size, model, input->binary_size, binary.size,
+          binary.size > 0 ? ""
+                          : " behind the JSON, whose size Inference-Header-Content-Length says");
     input->data = binary.data;
     input->data_size = input->binary_size;
     if (input->binary_size == 0) // then the binary part may be NULL

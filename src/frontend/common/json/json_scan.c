@@ -87,6 +87,17 @@ error *json_fail_words(const json_path *path, const char *words, const char *for
                    text);
 }
 
+// Is it the comma before a closing bracket that is wrong?
+static bool is_behind_comma(const json_cursor *c)
+{
+  const char *before = c->at;
+  if (c->at >= c->end || (*c->at != ']' && *c->at != '}'))
+    return false;
+  while (before > c->begin && strchr(" \n\t\r", before[-1]) != NULL && before[-1] != '\0')
+    before--;
+  return before > c->begin && before[-1] == ',';
+}
+
 // "expected <what>, got <what stands at the cursor> at byte <n>"
 static void describe(const json_cursor *c, const char *expected, char *out, size_t out_size)
 {
@@ -109,8 +120,9 @@ static void describe(const json_cursor *c, const char *expected, char *out, size
     snprintf(out, out_size, "expected %s, got byte 0x%02x at byte %zu", expected,
              (unsigned char)*c->at, (size_t)(c->at - c->begin));
   else
-    snprintf(out, out_size, "expected %s, got '%s%s' at byte %zu", expected, excerpt,
-             kept < left ? "…" : "", (size_t)(c->at - c->begin));
+    snprintf(out, out_size, "expected %s, got '%s%s' at byte %zu%s", expected, excerpt,
+             kept < left ? "…" : "", (size_t)(c->at - c->begin),
+             is_behind_comma(c) ? ": remove the comma before it" : "");
 }
 
 error *json_fail_syntax(const json_cursor *c, const json_path *path, const char *expected)
@@ -174,6 +186,20 @@ static size_t escape_size(const char *at, const char *end)
   return 6;
 }
 
+// Why no string of JSON goes on with `byte`.
+static const char *expected_in_string(unsigned char byte)
+{
+  if (byte == '\\')
+    return "an escape of JSON";
+  if (byte >= ' ')
+    return "UTF-8 in a string";
+  if (byte == '\n')
+    return "a line end in a string to be written \\n";
+  if (byte == '\t')
+    return "a tab in a string to be written \\t";
+  return "a control character in a string to be written \\u and four digits";
+}
+
 // Takes the string that is due: *raw is what stands between its quotes. What is no text of ours,
 // the data of tensors and members that nobody reads, need not be UTF-8.
 static error *take_raw(json_cursor *c, const json_path *path, bool utf8, slice *raw, bool *escaped)
@@ -194,7 +220,7 @@ static error *take_raw(json_cursor *c, const json_path *path, bool utf8, slice *
       length = text_utf8_length(at.at, (size_t)(at.end - at.at));
     }
     if (length == 0)
-      return json_fail_syntax(&at, path, byte == '\\' ? "an escape of JSON" : "UTF-8 in a string");
+      return json_fail_syntax(&at, path, expected_in_string(byte));
     at.at += length;
   }
   if (at.at >= at.end)

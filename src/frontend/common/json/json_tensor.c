@@ -178,6 +178,8 @@ static error *seek_element(json_cursor *c, const json_path *path, nesting *n, bo
       if (n->depth++ == JSON_MAX_DEPTH)
         return json_fail_text(path, "JSON nesting depth exceeds maximum allowed limit (%d)",
                               JSON_MAX_DEPTH);
+    if (!opened && json_peek(c) == ']')
+      return json_fail_syntax(c, path, "an element");
     if (!opened || json_peek(c) != ']')
       break;
   }

@@ -132,7 +132,7 @@ static error *invalid_parameter(const json_path *path, slice key)
   snprintf(words, sizeof(words),
            "parameter '%.*s' has invalid type. It should be either 'int', 'bool', or 'string'.",
            (int)(key.size < 64 ? key.size : 64), key.data);
-  return json_fail_words(path, words, "or a number in the range of FP64");
+  return json_fail_words(path, words, "expected one of these, or a number in the range of FP64");
 }
 
 // An integer where it is written as one and fits into 64 bits with its sign, else a double.

@@ -45,8 +45,7 @@ void ignored_settings_warn(ignored_settings *ignored, const char *what)
     buffer_append_format(&ignored->names, " and %zu more", ignored->count - MAX_NAMES);
   buffer_append_char(&ignored->names, '\0');
   if (ignored->count > 0 && !ignored->names.failed)
-    frontend_log_warning(
-        "a request for %s settings names what cannot be set there, which is ignored: %s", what,
-        ignored->names.data);
+    frontend_log_warning("a request for %s names what cannot be set there, which is ignored: %s",
+                         what, ignored->names.data);
   buffer_fini(&ignored->names);
 }

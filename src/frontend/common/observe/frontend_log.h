@@ -34,7 +34,7 @@ typedef struct ignored_settings {
 } ignored_settings;
 
 void ignored_settings_add(ignored_settings *ignored, const char *name);
-// Warns of them in one line, if there are any; `what` says whose settings they are not. Releases
+// Warns of them in one line, if there are any; `what` says for what the request was. Releases
 // what `ignored` holds.
 void ignored_settings_warn(ignored_settings *ignored, const char *what);
 

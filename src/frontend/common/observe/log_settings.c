@@ -51,9 +51,12 @@ static const rule rules[] = {
 static error *refuse_setting_kind(const rule *r, bool grpc)
 {
   static const char *const of_http[] = {"a boolean", "an unsigned integer", "a string"};
+  static const char *const of_json[] = {"boolean", "unsigned-integer", "string"}; // in Triton
   static const char *const of_grpc[] = {"boolean", "int32", "string"};
-  return grpc ? error_new(ERROR_INVALID_ARG, "expect %s for '%s'", of_grpc[r->kind], r->name)
-              : error_new(ERROR_INVALID_ARG, "expected %s for '%s'", of_http[r->kind], r->name);
+  if (grpc)
+    return error_new(ERROR_INVALID_ARG, "expect %s for '%s'", of_grpc[r->kind], r->name);
+  return error_new(ERROR_INVALID_ARG, "attempt to access JSON non-%s as %s: expected %s for '%s'",
+                   of_json[r->kind], of_json[r->kind], of_http[r->kind], r->name);
 }
 
 static error *check_by_rule(const rule *r, const log_setting *s, bool grpc)
@@ -134,7 +137,7 @@ error *log_settings_change(const log_setting *settings, size_t count)
   for (size_t i = 0; i < count; i++)
     if (rule_of(&settings[i]) == NULL)
       ignored_settings_add(&ignored, settings[i].name);
-  ignored_settings_warn(&ignored, "log");
+  ignored_settings_warn(&ignored, "log settings");
   for (size_t i = 0; i < COUNT(rules); i++)
     if ((s = find_named(settings, count, &rules[i])) != NULL)
       apply_rule(&rules[i], s);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -53,8 +54,12 @@ static error *check_size(const shared_region *r, int descriptor)
     return error_new(ERROR_INTERNAL, "Invalid shared memory region: '%s'", r->key);
   if (r->byte_size == 0 || !checked_add_size(r->offset, r->byte_size, &end) ||
       end > (size_t)file.st_size)
-    return error_new(ERROR_INVALID_ARG,
-                     "failed to register shared memory region '%s': invalid args", r->name);
+    return error_new(
+        ERROR_INVALID_ARG,
+        "failed to register shared memory region '%s': invalid args: offset %" PRIu64 " and "
+        "byte_size %zu, expected at least a byte, all of them within the %lld bytes of "
+        "'%s'",
+        r->name, r->offset, r->byte_size, (long long)file.st_size, r->key);
   return shared_region_check_room(r, r->room);
 }
 
@@ -66,8 +71,11 @@ error *system_region_open(shared_region *r)
   // A FIFO of that name must not block.
   AUTO_CLOSE int descriptor = shm_open(r->key, O_RDWR | O_NONBLOCK, 0);
   if (descriptor < 0)
-    return error_new(ERROR_INTERNAL, "Unable to open shared memory region: '%s': %s", r->key,
-                     strerror(errno));
+    return error_new(ERROR_INTERNAL, "Unable to open shared memory region: '%s': %s%s", r->key,
+                     strerror(errno),
+                     errno == ENOENT ? " in the server's /dev/shm, which other containers see only "
+                                       "where they share it (docker run --ipc)"
+                                     : "");
   RETURN_IF_ERROR(check_size(r, descriptor));
   size_t into_page = r->offset % (uint64_t)sysconf(_SC_PAGESIZE);
   r->pages_size = r->byte_size + into_page;

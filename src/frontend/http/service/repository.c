@@ -5,11 +5,13 @@
 
 #include "base/base64.h"
 #include "frontend/common/admin/model_admin.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/policy/code_upload.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 
 #include <jansson.h>
+#include <string.h>
 
 // --- The request's JSON
 
@@ -125,11 +127,25 @@ static void load_with(exchange *x, json_t *parameters)
         x, model_admin_load(x->http->server, x->parameters[PARAMETER_MODEL], items, count));
 }
 
+// {"parameter": …} and {"config": …} load the model as it is: Triton says nothing.
+static void tell_unread(const json_t *object)
+{
+  ignored_settings ignored = {0};
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)object, name, value) if (strcmp(name, "parameters") != 0)
+      ignored_settings_add(&ignored, name);
+  ignored_settings_warn(&ignored, "a load (which reads 'parameters')");
+}
+
 static void load(exchange *x)
 {
   json_t *object;
   json_t *parameters;
-  if (exchange_parse_json(x, &object) && take_parameters(x, object, &parameters))
+  if (!exchange_parse_json(x, &object))
+    return;
+  tell_unread(object);
+  if (take_parameters(x, object, &parameters))
     load_with(x, parameters);
 }
 
