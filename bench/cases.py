@@ -42,6 +42,10 @@ def small_distinct(directory, model):
     return load.distinct_request(directory, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16) + numpy.float32(0.5))
 
 
+def small_binary(directory, model):
+    return load.binary_request(directory, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16))
+
+
 def four_megabytes(directory, model):
     return load.binary_request(directory, model, random(1024, 1024))
 
@@ -127,6 +131,9 @@ ALL = ("rps", "p50", "p99", "cpu")
 LOADS = (
     Load("small JSON, batcher", BOTH, "small", small, (1, 32, 512), ALL),
     Load("small JSON, plain", BOTH, "plain", small, (1, 32, 512), ALL),
+    Load("small binary, plain", BOTH, "plain", small_binary, (1, 32, 512), ALL),
+    Load("small binary, over TLS", (sides.nereid_tls,), "plain", small_binary, (1, 32), ALL),
+    Load("small JSON, over TLS", (sides.nereid_tls,), "plain", small, (1, 32), ALL),
     Load("small JSON, the floor", FLOOR, "small", small, (1, 32, 512), ALL),
     # Triton 2.51 dies of a signal when it traces each request of 32 connections.
     Load("small JSON, plain, each traced", TRACED, "plain", small, (1,), ALL),

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ import load
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests/e2e"))
 
+from certificates import make_certificates, tls_flags  # noqa: E402
 from ports import free_port  # noqa: E402
 
 RELEASE = ROOT / "build/release"
@@ -41,6 +43,7 @@ class Server:
     def __init__(self, name, command, log, **environment):
         self.name, self.log, self.environment = name, log, dict(os.environ, **environment)
         self.port, self.grpc_port = free_port(), free_port()
+        self.scheme, self.context = "http", None
         ports = {"{port}": self.port, "{grpc_port}": self.grpc_port}
         self.command = [replace_all(str(part), ports) for part in command]
         self.process = None
@@ -60,7 +63,7 @@ class Server:
 
     def is_ready(self):
         try:
-            with urllib.request.urlopen(self.url("health/ready"), timeout=5) as reply:
+            with urllib.request.urlopen(self.url("health/ready"), timeout=5, context=self.context) as reply:
                 return reply.status == 200
         except OSError:  # HTTPError is one
             return False
@@ -76,14 +79,14 @@ class Server:
             print(f"note: {self.name} did not stop as it should ({self.process.returncode})", file=sys.stderr, flush=True)
 
     def url(self, path):
-        return f"http://127.0.0.1:{self.port}/v2/{path}"
+        return f"{self.scheme}://127.0.0.1:{self.port}/v2/{path}"
 
     def ask(self, path, body=None):
-        with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
+        with urllib.request.urlopen(self.url(path), data=body, timeout=30, context=self.context) as reply:
             return json.loads(reply.read() or b"null")
 
     def post(self, path, body):
-        with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
+        with urllib.request.urlopen(self.url(path), data=body, timeout=30, context=self.context) as reply:
             reply.read()
 
     def processes(self):
@@ -181,6 +184,16 @@ def nereid(directory, repository):
 def triton(directory, repository):
     command = [TRITON / "pytriton/tritonserver/bin/tritonserver", *common_flags(repository)]
     return Server("Triton", command, directory / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
+
+
+def nereid_tls(directory, repository):
+    certificates = make_certificates(directory)
+    made = nereid(directory, repository)
+    made.name, made.log, made.scheme = "nereid over TLS", directory / "nereid_tls.log", "https"
+    made.context = ssl.create_default_context(cafile=certificates / "ca.pem")
+    made.context.check_hostname = False
+    made.command += tls_flags(certificates)
+    return made
 
 
 # Each has its own local cache.

@@ -107,7 +107,7 @@ static error *read_shape(void *context, json_cursor *c, const json_path *path)
 {
   input_context *in = context;
   in->input.element_count = 1;
-  in->shape = arena_allocate(c->arena, 0); // never NULL, as a shape of no dimensions is one
+  in->shape = arena_allocate(c->arena, sizeof(*in->shape)); // a shape of no dimensions is one, too
   RETURN_IF_ERROR(json_elements(c, path, visit_dimension, in));
   in->input.shape = in->shape;
   return NULL;

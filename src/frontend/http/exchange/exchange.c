@@ -103,6 +103,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   if (!connection_enter(x->connection, CONNECTION_BODY))
     return MHD_NO;
   x->method = route_method_of(line->method);
+  x->is_head = strcmp(line->method, MHD_HTTP_METHOD_HEAD) == 0;
   x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
   access_entry_begin(x, line);
   bool admitted = exchange_admit(x, line);

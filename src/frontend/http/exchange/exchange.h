@@ -31,6 +31,7 @@ typedef struct exchange exchange;
 typedef struct access_entry access_entry;
 
 #define EXCHANGE_ARENA_BYTES 6144
+#define SHORT_REPLY_BYTES    (14u << 10) // with its head, a record of TLS
 
 typedef enum exchange_phase {
   EXCHANGE_RECEIVING, // headers are here, the body is coming
@@ -52,6 +53,7 @@ struct exchange {
 
   unsigned method;  // route_method bit; 0: none that a route has
   bool is_http_1_0; // not 1.1
+  bool is_head;     // HEAD: the reply has no body
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   int64_t version;                         // the same as a number, -1 when the path has none
@@ -74,6 +76,7 @@ struct exchange {
   struct MHD_Response *reply; // NULL until made
   buffer text;                // of the reply, where it is not the core's
   size_t reserved;            // from the budget, for the text
+  bool is_short;              // head and body go out in one system call
   bool last;                  // the connection is closed after the reply
   const char *failure;        // the reply's text when it is an error, in the arena
   const char *failure_header; // one more header of that reply, or NULL
@@ -175,6 +178,9 @@ struct MHD_Response *response_with(struct MHD_Response *response_owned, const ch
                                    const char *value);
 // Adds the load report that the request's fields ask for, if there is one.
 struct MHD_Response *response_with_load(struct MHD_Response *response_owned, const exchange *x);
+
+// A response whose body has that many bytes, which are all there, is going to be made.
+void exchange_note_body(exchange *x, size_t size);
 
 // A response that is sent from x->text. NULL when memory is short.
 struct MHD_Response *response_of_text(exchange *x, const char *content_type);

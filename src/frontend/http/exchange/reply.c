@@ -165,6 +165,12 @@ struct MHD_Response *response_with_load(struct MHD_Response *response_owned, con
                        : response_with(response_owned, LOAD_METRICS_REPLY_HEADER, value);
 }
 
+void exchange_note_body(exchange *x, size_t size)
+{
+  x->reply_bytes = size;
+  x->is_short = size > 0 && size <= SHORT_REPLY_BYTES;
+}
+
 static void unref(void *exchange_pointer)
 {
   exchange_unref(exchange_pointer);
@@ -173,7 +179,7 @@ static void unref(void *exchange_pointer)
 // Sends what lives as long as the exchange, which is given back at once when memory is short.
 static struct MHD_Response *response_of_own(exchange *x, slice text, const char *content_type)
 {
-  x->reply_bytes = text.size;
+  exchange_note_body(x, text.size);
   exchange_ref(x);
   struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
       text.size, (void *)text.data, unref, x);
@@ -235,6 +241,8 @@ enum MHD_Result exchange_send_reply(exchange *x)
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))
     MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
+  if (x->is_short && !x->is_head)
+    connection_join_reply(x->connection);
   enum MHD_Result queued = MHD_queue_response(x->mhd, x->status, x->reply);
   exchange_drop_reply(x); // libmicrohttpd has its own reference
   return queued;

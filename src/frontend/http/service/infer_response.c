@@ -42,18 +42,28 @@ static slice *list_parts(exchange *x, const infer_response_json *json, size_t *c
   return parts;
 }
 
-// Makes all parts the text, in `coding` or as they are. What memory cannot be had for is seen in
-// x->text.
+// Makes all parts the text, of which the first one is, in `coding` or as they are. What memory
+// cannot be had for is seen in x->text.
 static void join_parts(exchange *x, const slice *parts, size_t count, content_coding coding)
 {
-  buffer joined = BUFFER_EMPTY;
-  if (coding == CODING_IDENTITY)
-    for (size_t k = 0; k < count; k++)
-      buffer_append_slice(&joined, parts[k]);
-  else
-    joined.failed = !compress_parts(coding, COMPRESS_FAST, parts, count, &joined);
+  if (coding == CODING_IDENTITY) {
+    for (size_t k = 1; k < count; k++)
+      buffer_append_slice(&x->text, parts[k]);
+    return;
+  }
+  buffer packed = BUFFER_EMPTY;
+  packed.failed = !compress_parts(coding, COMPRESS_FAST, parts, count, &packed);
   buffer_fini(&x->text);
-  x->text = joined;
+  x->text = packed;
+}
+
+// Of several parts libmicrohttpd sends the head by itself, so a copy of a few bytes costs less.
+static bool are_joined(const slice *parts, size_t count)
+{
+  size_t size = 0;
+  for (size_t k = 0; k < count; k++)
+    size += parts[k].size;
+  return count > MAX_PARTS || size <= SHORT_REPLY_BYTES;
 }
 
 static void reply_gone(void *http_inference_pointer)
@@ -70,11 +80,13 @@ static struct MHD_Response *response_of_parts(exchange *x, http_inference *i, co
   struct MHD_IoVec *vector = arena_allocate_array(&x->arena, count, sizeof(*vector));
   if (vector == NULL || !count_text(x))
     return NULL;
+  size_t size = 0;
   for (size_t k = 0; k < count; k++) {
     slice part = k == 0 ? buffer_view(&x->text) : parts[k];
     vector[k] = (struct MHD_IoVec){.iov_base = part.data, .iov_len = part.size};
-    x->reply_bytes += part.size;
+    size += part.size;
   }
+  exchange_note_body(x, size);
   struct MHD_Response *response =
       MHD_create_response_from_iovec(vector, (unsigned)count, reply_gone, i);
   if (response == NULL)
@@ -95,7 +107,7 @@ static struct MHD_Response *make_response(exchange *x, http_inference *i,
   if (parts == NULL)
     return NULL;
   bool binary = count > 1;
-  if (coding != CODING_IDENTITY || count > MAX_PARTS) {
+  if (coding != CODING_IDENTITY || are_joined(parts, count)) {
     join_parts(x, parts, count, coding);
     count = 1;
   }

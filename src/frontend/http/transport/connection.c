@@ -100,6 +100,12 @@ const scan_fault *connection_fault(const connection *c)
   return request_scan_first_fault(&c->scan);
 }
 
+void connection_join_reply(connection *c)
+{
+  if (c->tls != NULL)
+    tls_wire_join(&c->wire);
+}
+
 bool connection_is_surplus(connection *c)
 {
   if (c->surplus)

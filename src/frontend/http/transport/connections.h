@@ -109,6 +109,9 @@ bool connection_set_exchange(connection *c, exchange *x);
 void connection_set_request(connection *c, exchange *x);
 exchange *connection_request(const connection *c);
 
+// The next reply is short, and has a body: head and body go out together over TLS, too.
+void connection_join_reply(connection *c);
+
 // The connection was opened beyond the limit, and there are still as many.
 bool connection_is_surplus(connection *c);
 

@@ -13,6 +13,7 @@
 #include <gnutls/gnutls.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 typedef struct library_watch {
   // Bytes came. False when the client was answered and is to be left: they are dropped, and
@@ -25,6 +26,9 @@ typedef struct library_watch {
   bool (*sends_error)(void *context, int socket_fd, unsigned status);
   // The socket of a TLS session that sends HTTP. NULL: there is no TLS.
   int (*socket_of)(gnutls_session_t session);
+  // Sends over such a session, by `send` or in pieces of its own.
+  ssize_t (*send_record)(gnutls_session_t session, const void *data, size_t size,
+                         ssize_t (*send)(gnutls_session_t session, const void *data, size_t size));
   void *context;
 } library_watch;
 

@@ -174,6 +174,7 @@ static void *run(void *loop_pointer)
   const library_watch watch = {.received = received,
                                .sends_error = sends_error,
                                .socket_of = tls ? tls_wire_socket : NULL,
+                               .send_record = tls_wire_send,
                                .context = l};
   library_calls_watch(&watch);
   while (!atomic_load(&l->all->group.stopping)) {

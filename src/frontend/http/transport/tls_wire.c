@@ -2,6 +2,7 @@
 // GnuTLS's transport: a non-blocking socket, counted.
 #include "frontend/http/transport/tls_wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -73,4 +74,44 @@ void tls_wire_established(tls_wire *wire)
   if (wire->in_handshake)
     epoll_ctl(wire->loop->epoll_fd, EPOLL_CTL_DEL, wire->socket_fd, NULL);
   wire->in_handshake = false;
+}
+
+void tls_wire_join(tls_wire *wire)
+{
+  assert(wire->joining == TLS_APART);
+  wire->joining = TLS_HEAD_NEXT;
+}
+
+// Sends what GnuTLS holds, of which the last `size` bytes are the body: whoever sends them is told
+// to come again until all are gone.
+static ssize_t flush(tls_wire *wire, gnutls_session_t session, size_t size)
+{
+  int sent = gnutls_record_uncork(session, 0);
+  if (sent < 0)
+    return sent;
+  wire->joining = TLS_APART;
+  return (ssize_t)size;
+}
+
+ssize_t tls_wire_send(gnutls_session_t session, const void *data, size_t size, tls_send *send)
+{
+  tls_wire *wire = gnutls_transport_get_ptr(session);
+  ssize_t taken;
+  switch (wire->joining) {
+  case TLS_HEAD_NEXT:
+    gnutls_record_cork(session);
+    wire->joining = TLS_BODY_NEXT;
+    break;
+  case TLS_BODY_NEXT:
+    taken = send(session, data, size); // all of it, or memory is short
+    if (taken < 0)
+      return taken;
+    wire->joining = TLS_FLUSHING;
+    return flush(wire, session, size);
+  case TLS_FLUSHING:
+    return flush(wire, session, size);
+  case TLS_APART:
+    break;
+  }
+  return send(session, data, size);
 }
