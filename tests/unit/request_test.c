@@ -361,8 +361,9 @@ static void lying_string_lengths_are_refused(void **state)
        "a",
        5,
        "[request id: <id_unknown>] element 0 of inference input 'S' for model 'm' claims "
-       "4294967295 bytes, more than the "
-       "tensor holds"},
+       "4294967295 bytes, more than the tensor holds: before the bytes of each element stands "
+       "their "
+       "number, 4 bytes, little-endian"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     char *copy =
