@@ -14,15 +14,28 @@ def openssl(directory, *arguments):
 
 
 def make_authority(directory, name):
-    openssl(directory, "req", "-x509", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}")
+    openssl(directory, "req", "-x509", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}",
+            "-addext", "keyUsage=critical,keyCertSign,cRLSign")  # without it Python 3.13 does not take it for an authority
 
 
-def make_certificate(directory, name, authority, usage, days="30"):
+def make_certificate(directory, name, authority, usage, expired=False):
     """`name`.pem and `name`.key"""
     (directory / f"{name}.ext").write_text(EXTENSIONS[usage])
     openssl(directory, "req", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-    openssl(directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
-            "-CAcreateserial", "-days", days, "-extfile", f"{name}.ext", "-out", f"{name}.pem")
+    if expired:
+        sign_expired(directory, name, authority)
+    else:
+        openssl(directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
+                "-CAcreateserial", "-days", "30", "-extfile", f"{name}.ext", "-out", f"{name}.pem")
+
+
+def sign_expired(directory, name, authority):
+    """For a day that is over: `x509` of newer versions takes no negative days."""
+    (directory / "index").touch()
+    (directory / "ca.cnf").write_text("[ca]\ndefault_ca = a\n[a]\ndatabase = index\nnew_certs_dir = .\nrand_serial = yes\n"
+                                      "default_md = sha256\npolicy = p\n[p]\ncommonName = supplied\n")
+    openssl(directory, "ca", "-batch", "-notext", "-config", "ca.cnf", "-in", f"{name}.csr", "-cert", f"{authority}.pem", "-keyfile",
+            f"{authority}.key", "-extfile", f"{name}.ext", "-startdate", "20240101000000Z", "-enddate", "20240102000000Z", "-out", f"{name}.pem")
 
 
 def make_certificates(directory):

@@ -170,6 +170,20 @@ def test_bytes_that_are_no_request_get_a_reply_at_once(places, place):
     assert places[place].ask(b"x" * 100) == b""  # that may still become one
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_hundreds_of_arguments_do_no_harm(places, place):
+    """libmicrohttpd 1.0.1 ends with a signal when some 475 of them, and no field, fill the memory of a connection."""
+    def check(worker):
+        for count in range(300 + worker, 700, 20):
+            for version in (b"1.0", b"1.1"):
+                vector = b"GET /v2?" + b"&".join([b"a"] * count) + b" HTTP/" + version + b"\r\n\r\n"
+                with places[place].connect() as connection:
+                    connection.sendall(vector)
+                    assert connection.recv(1 << 16).startswith(b"HTTP/1."), (count, version)
+
+    on_threads(4, lambda i: [check(worker) for worker in range(i, 20, 4)])
+
+
 def test_a_malformed_head_is_in_the_access_log(start_server, targets, tmp_path):
     log = tmp_path / "access"
     server = start_server(targets, flags=[*EVERYTHING, f"--access-log={log}"])

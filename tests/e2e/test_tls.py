@@ -303,7 +303,7 @@ def test_mutual_takes_clients_of_the_authority(mutual, certificates):
 def test_mutual_refuses_everybody_else(mutual, certificates, who):
     """No certificate, that of another authority, one that is not for clients, one that is over."""
     if who == "expired" and not (certificates / "expired.pem").exists():
-        make_certificate(certificates, "expired", "ca", "client", days="-1")
+        make_certificate(certificates, "expired", "ca", "client", expired=True)
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         context = trusting(certificates, who)
         context.minimum_version = context.maximum_version = version
