@@ -253,4 +253,4 @@ def test_the_page_shows_what_is_printed(migrate, tmp_path):
     (model.parent / "config.pbtxt").write_text('backend: "tensorrt"\n')
     (model / "model.plan").write_text("")
     printed = migrate(*command.split(), cwd=tmp_path, status=1).stdout
-    assert re.sub(r"(There is no ).*", r"\1…", printed) == re.sub(r"^    ", "", shown, flags=re.M).rstrip("\n") + "\n"
+    assert re.sub(r"(model configuration\. ).*", r"\1…", printed) == re.sub(r"^    ", "", shown, flags=re.M).rstrip("\n") + "\n"
