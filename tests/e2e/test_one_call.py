@@ -36,6 +36,7 @@ def test_a_short_reply_is_one_call(start_server, repository, tmp_path, tls):
     server = start_server(repository, flags=tls_flags(certificates) if tls else [], wrapper=trace, ready=not tls)
     more = {"ssl": True, "ssl_context_factory": lambda: unchecked(certificates)} if tls else {}
     client = tritonclient.http.InferenceServerClient(f"127.0.0.1:{server.http_port}", **more)
+    wait_for("the model", lambda: client.is_model_ready("m"))
     for binary in (True, False):
         ask(client, binary, 1)  # the handshake, and a session's tickets
         before = wait_for("the calls so far", lambda: sends(record))
