@@ -15,6 +15,8 @@ from oracle import rss
 from streaming import Reader, ask, events, make_streaming
 
 UNREAD = 64 << 20  # bytes of responses that may wait for a client
+# What a client does not read fills up before the time of who reads nothing is over, however slow the model is here.
+PATIENT = (*EVERYTHING, "--http-write-timeout-ms=600000")
 
 
 def metric(server, name, model="streaming"):
@@ -27,7 +29,7 @@ def metric(server, name, model="streaming"):
 @pytest.fixture
 def server(start_server, repository):
     make_streaming(repository)
-    return start_server(repository, flags=EVERYTHING)
+    return start_server(repository, flags=PATIENT)
 
 
 def test_a_client_that_does_not_read_is_cut_off_and_the_backend_does_not_wait(server):
@@ -53,7 +55,7 @@ def test_small_responses_count_too(server):
 
 def test_small_responses_that_waited_leave_no_memory(start_release, repository):
     shutil.copytree(ROOT / "tests/python_models/endless", repository / "endless")
-    server = start_release(repository, flags=EVERYTHING)
+    server = start_release(repository, flags=PATIENT)
     before = rss(server)
     with Reader(server, "endless", receive_buffer=4096, INPUT0=[0]):
         wait_for("cancellation", lambda: "the stream is cut: the client left too many bytes" in server.log)
