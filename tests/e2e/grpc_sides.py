@@ -7,14 +7,13 @@ import queue
 
 import pytest
 import tritonclient.grpc as triton
-from conftest import BUILD, ROOT, make_identity, make_targets
+from conftest import BUILD, DEADLINE, ROOT, make_identity, make_targets
 from ports import free_port
 from python_models import make_python
 from python_sides import Nereid, NereidInTriton, SideStarter, put_model
 from test_classification import labeled
 
 PORTS = ("--http-port", "--metrics-port", "--grpc-port")
-DEADLINE = 60
 # What clients need that Triton 2.51 does not know: there, memory of clients is always allowed.
 ONLY_NEREID = ("--allow-client-shm=true",)
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 import tritonclient.grpc as triton
 from client_memory import region
-from conftest import EVERYTHING, ROOT, WITHOUT_GPUS, Starter, make_identity
+from conftest import DEADLINE, EVERYTHING, ROOT, WITHOUT_GPUS, Starter, make_identity
 from google.protobuf import descriptor_pb2, json_format
 from grpc_tools import protoc
 from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
@@ -18,7 +18,6 @@ from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 PREFIX = "/inference.GRPCInferenceService/"
 HEALTH = "/grpc.health.v1.Health/"
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
-DEADLINE = 60
 UNKNOWN = "Request for unknown model: 'none' is not found"
 NO_NUMBER = (
     "failed to get model version from specified version string 'x' (details: stol), version should be an integral value > 0"
