@@ -335,6 +335,33 @@ def measure_limited(bench):
             bench.add(f"{name}: executions, least to most of a model", "%", "more", rounds, "least")
 
 
+# --- A neighbour: one client of a small model, alone and while four clients keep the four instances of a slow model busy
+
+def neighbour_once(server, small_request, slow_request, seconds):
+    alone = server.load_only(small_request, 1, seconds)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(server.load_only, slow_request, 4, seconds + 2)
+        time.sleep(1)
+        beside = server.load_only(small_request, 1, seconds)
+        asked.result()
+    return {"alone": alone["p99"], "beside": beside["p99"], "ratio": beside["p99"] / alone["p99"]}
+
+
+def measure_neighbour(bench):
+    name = "a small model beside a slow one"
+    if not bench.wants(name):
+        return
+    with bench.directory() as directory:
+        for model in ("plain", "python_slow"):
+            models.write_model(directory / "models", model)
+        requests = [small(directory, model) for model in ("plain", "python_slow")]
+        with sides.running([make(directory, directory / "models") for make in PYTHON]) as running:
+            rounds = bench.rounds(running, lambda server: neighbour_once(server, *requests, bench.seconds))
+            bench.add(f"{name}: p99 alone", "µs", "less", rounds, "alone")
+            bench.add(f"{name}: p99 beside it", "µs", "less", rounds, "beside")
+            bench.add(f"{name}: p99 beside it, to alone", "times", "less", rounds, "ratio")
+
+
 # --- Variable shapes: an LSTM, sequences of eight lengths at once
 
 LENGTHS = {"close lengths": (17, 19, 21, 23, 25, 27, 29, 31), "far lengths": (4, 8, 13, 21, 30, 37, 50, 64)}
@@ -444,6 +471,7 @@ def measure_all(bench):
         measure_load(bench, case)
     measure_python_load(bench)
     measure_limited(bench)
+    measure_neighbour(bench)
     for name, lengths in LENGTHS.items():
         measure_lengths(bench, name, lengths)
     for name, is_ragged in (("ragged", True), ("padded", False)):

@@ -41,6 +41,16 @@ class TritonPythonModel:
             responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", value + value)]))
         return responses
 """
+SLOW = """import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep(0.01 * len(requests))
+        return [pb_utils.InferenceResponse([pb_utils.get_input_tensor_by_name(request, "INPUT0")]) for request in requests]
+"""
 IMPORTS = """import numpy
 import triton_python_backend_utils as pb_utils
 
@@ -93,6 +103,7 @@ MODELS = {
     "python_plain": (PYTHON + BATCHES + instances(1) + tensors(16), ADD),
     "python_batches": (PYTHON + BATCHES + BATCHER + instances(1) + tensors(16), ADD),
     "python_four": (PYTHON + BATCHES + BATCHER + instances(4) + tensors(16), ADD),
+    "python_slow": (PYTHON + BATCHES + instances(4) + tensors(16), SLOW),
     "python_large": (PYTHON + instances(1) + tensors(-1, -1), ADD),
     "python_direct": (PYTHON + " max_batch_size: 1024" + sequences("direct { }") + instances(1) + tensors(16), SUMS),
     "python_oldest": (PYTHON + BATCHES + sequences("oldest { max_candidate_sequences: 1024 }") + instances(1) + tensors(16), SUMS),
