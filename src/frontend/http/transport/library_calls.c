@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls by which libmicrohttpd sends and receives, in the place of those of the C library and
 // GnuTLS. Any thread of the program; only those with a watch do more than hand on.
+#undef _FORTIFY_SOURCE // with it the C library's header defines recv, inline
 #include "frontend/http/transport/library_calls.h"
 
 #include <dlfcn.h>
