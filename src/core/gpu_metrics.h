@@ -17,4 +17,8 @@ typedef struct gpu_metrics gpu_metrics;
 error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, gpu_metrics **metrics);
 void gpu_metrics_free(gpu_metrics *metrics); // NULL is allowed
 
+// Blocks until NVML has given the first samples, or could not; five seconds at most, since it may
+// hang. Called before the server is ready, so that no scrape of a ready one lacks them.
+void gpu_metrics_await(gpu_metrics *metrics);
+
 #endif
