@@ -10,6 +10,7 @@ const framework_functions framework_definition = {
                   .dir = "treelite/lib",
                   .library = "libtreelite.so",
                   .loader_names = {"libtreelite.so"}},
+    .library_parameter = "treelite_library",
     .alignment = sizeof(float),
     .open = treelite_open,
     .close = treelite_close,

@@ -69,23 +69,14 @@ char *treelite_reason(const treelite *t, const char *last)
 
 static TRITONSERVER_Error *find_functions(treelite *t, void *library, const char *path)
 {
-  const struct {
-    const char *name;
-    void *function;
-  } table[] = {
-#define TREELITE_ROW(name, arguments) {"Treelite" #name, &t->name},
+  const framework_function functions[] = {
+#define TREELITE_ROW(function, arguments) {.name = "Treelite" #function, .member = &t->function},
       TREELITE_FUNCTIONS(TREELITE_ROW)
 #undef TREELITE_ROW
-          {"TreeliteGetLastError", &t->GetLastError},
+          {.name = "TreeliteGetLastError", .member = &t->GetLastError},
   };
-  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-    void *symbol = dlsym(library, table[i].name);
-    if (symbol == NULL)
-      return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                           "'%s' is not treelite 4.3 or newer: it has no %s", path, table[i].name);
-    memcpy(table[i].function, &symbol, sizeof(symbol));
-  }
-  return NULL;
+  return framework_find_functions(library, path, "treelite 4.3 or newer", functions,
+                                  sizeof(functions) / sizeof(functions[0]));
 }
 
 // A model of one leaf.
@@ -129,9 +120,8 @@ TRITONSERVER_Error *treelite_open(framework_library *library)
   library->state = t;
   if (t == NULL)
     return backend_error_no_memory("treelite");
-  void *opened = dlopen(library->path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-  if (opened == NULL)
-    return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "%s", dlerror());
+  void *opened = NULL;
+  BACKEND_RETURN_IF_ERROR(framework_open_file(library->path, &opened));
   TRITONSERVER_Error *error = find_functions(t, opened, library->path);
   dlclose(opened); // it stays
   if (error != NULL)

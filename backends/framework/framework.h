@@ -232,6 +232,22 @@ TRITONSERVER_Error *framework_read_switch(const framework_model *model, const ch
 TRITONSERVER_Error *framework_open_folder(const framework_model *model, const char *path,
                                           int *descriptor, char **proc_path);
 
+// Opens the library at `path`, or what the loader finds by a name without a slash. It stays in the
+// process, and only who has the handle sees its names. NOT_FOUND in the loader's words.
+TRITONSERVER_Error *framework_open_file(const char *path, void **handle);
+
+// A function of a library, and the member of the backend's table where its address goes.
+typedef struct framework_function {
+  const char *name;
+  void *member;
+  bool optional; // older libraries lack it: the member is NULL then
+} framework_function;
+
+// Fills the members. UNSUPPORTED where another one is missing, which is named: "'<path>' is not
+// <wanted>: it has no <name>".
+TRITONSERVER_Error *framework_find_functions(void *handle, const char *path, const char *wanted,
+                                             const framework_function *functions, size_t count);
+
 // Lets what is open beside the library stay in the process: frameworks open libraries of their own,
 // and some close them while threads may be on their way out.
 void framework_keep_open(const framework_library *library);

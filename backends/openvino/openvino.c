@@ -35,6 +35,7 @@ const framework_functions framework_definition = {
                   .dir = "openvino/libs",
                   .library = "libopenvino_c.so",
                   .loader_names = {"libopenvino_c.so"}},
+    .library_parameter = "openvino_library",
     .has_room = true,
     .open = ov_runtime_open,
     .close = ov_runtime_close,

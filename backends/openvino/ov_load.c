@@ -50,13 +50,12 @@ static TRITONSERVER_Error *read_file(framework_model *model)
   if (dir == NULL)
     return backend_error_no_memory("a path");
   BACKEND_RETURN_IF_ERROR(framework_open_folder(model, dir, &descriptor, &proc_dir));
-  TRITONSERVER_Error *error = NULL;
-  if (asprintf(&proc_file, "%s%s", proc_dir, slash) < 0) {
+  if (asprintf(&proc_file, "%s%s", proc_dir, slash) < 0)
     proc_file = NULL;
-    error = backend_error_no_memory("a path");
-  }
-  if (error == NULL)
-    error = ov_file_error(runtime,
+  TRITONSERVER_Error *error =
+      proc_file == NULL
+          ? backend_error_no_memory("a path")
+          : ov_file_error(runtime,
                           runtime->api.core_read_model(state->core, proc_file, NULL, &state->model),
                           "reading model", proc_dir, dir);
   close(descriptor);

@@ -45,20 +45,15 @@ static TRITONSERVER_Error *set(const framework_model *model, const char *device,
   return NULL;
 }
 
-static bool is_of_the_core(const char *key)
-{
-  static const char names[] = "CACHE_DIR CACHE_MODE ENABLE_MMAP";
-  return ov_has_word(names, sizeof(names) - 1, key);
-}
-
 // Sets a property if the device has it, which opens the device's library.
 static TRITONSERVER_Error *set_if_known(const framework_model *model, const char *key,
                                         const char *value)
 {
   const ov_runtime *runtime = ov_runtime_of(model);
   const ov_model_state *state = ov_state_of(model);
+  static const char of_the_core[] = "CACHE_DIR CACHE_MODE ENABLE_MMAP";
   char *supported = NULL;
-  bool known = is_of_the_core(key);
+  bool known = ov_has_word(of_the_core, sizeof(of_the_core) - 1, key);
   if (!known) {
     OV_TRY(runtime,
            core_get_property(state->core, state->device, "SUPPORTED_PROPERTIES", &supported),
@@ -73,8 +68,7 @@ static TRITONSERVER_Error *set_if_known(const framework_model *model, const char
   return NULL;
 }
 
-// ---- Triton's parameters: the value that OpenVINO gets, "" for its default, NULL for a wrong text
-// ----
+// ---- Triton's parameters: what OpenVINO gets, "" for its default, NULL for a wrong text ----
 
 static const char *number_value(const char *text)
 {

@@ -5,7 +5,6 @@
 #include "backend_error.h"
 #include "base/buffer.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,31 +17,21 @@
 
 // ---- the library ----
 
-// The library stays open.
 static TRITONSERVER_Error *load_functions(ov_runtime *runtime)
 {
-  void *library = dlopen(runtime->path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == NULL)
-    return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "%s", dlerror());
-  const struct {
-    const char *name;
-    void *member;
-  } functions[] = {
-#define OV_ROW(name, result, arguments) {"ov_" #name, &runtime->api.name},
+  void *library = NULL;
+  const framework_function functions[] = {
+#define OV_ROW(function, result, arguments)                                                        \
+  {.name = "ov_" #function, .member = &runtime->api.function},
       OV_FUNCTIONS(OV_ROW)
 #undef OV_ROW
+          {.name = "ov_core_add_extension",
+           .member = &runtime->api.core_add_extension,
+           .optional = true},
   };
-  for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-    void *symbol = dlsym(library, functions[i].name);
-    if (symbol == NULL)
-      return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                           "'%s' has no %s: OpenVINO 2024.3 or newer is needed", runtime->path,
-                           functions[i].name);
-    memcpy(functions[i].member, &symbol, sizeof(symbol));
-  }
-  void *symbol = dlsym(library, "ov_core_add_extension");
-  memcpy(&runtime->api.core_add_extension, &symbol, sizeof(symbol));
-  return NULL;
+  BACKEND_RETURN_IF_ERROR(framework_open_file(runtime->path, &library));
+  return framework_find_functions(library, runtime->path, "OpenVINO 2024.3 or newer", functions,
+                                  sizeof(functions) / sizeof(functions[0]));
 }
 
 static TRITONSERVER_Error *read_version(ov_runtime *runtime)
@@ -117,8 +106,7 @@ static void replace(buffer *text, const char *from, const char *to)
   const char *at = text->data;
   for (const char *found; (found = strstr(at, from)) != NULL; at = found + strlen(from))
     buffer_append_format(&replaced, "%.*s%s", (int)(found - at), at, to);
-  buffer_append_format(&replaced, "%s", at);
-  buffer_append_char(&replaced, '\0');
+  buffer_append_format(&replaced, "%s%c", at, '\0');
   buffer_fini(text);
   *text = replaced;
 }

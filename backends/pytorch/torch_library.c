@@ -99,36 +99,31 @@ static void find_path(torch_library *self, void *handle)
     self->path = map->l_name;
 }
 
-static void find(void *handle, const char *name, void *function)
-{
-  void *symbol = dlsym(handle, name);
-  memcpy(function, &symbol, sizeof(symbol));
-}
-
 static TRITONSERVER_Error *read_functions(torch_library *self, void *handle)
 {
-  const char *missing = NULL;
-#define TORCH_READ(result, function, arguments)                                                    \
-  find(handle, "aoti_torch_" #function, &self->api.function);                                      \
-  if (self->api.function == NULL && missing == NULL)                                               \
-    missing = "aoti_torch_" #function;
-  TORCH_FUNCTIONS(TORCH_READ)
-#undef TORCH_READ
-  find(handle, "_ZN2at15set_num_threadsEi", &self->set_threads); // at::set_num_threads(int)
-  find(handle, "_ZN2at16init_num_threadsEv", &self->init_threads);
-  find(handle, "torch_exception_get_what_without_backtrace", &self->last_error);
+  const framework_function functions[] = {
+#define TORCH_ROW(result, function, arguments)                                                     \
+  {.name = "aoti_torch_" #function, .member = &self->api.function},
+      TORCH_FUNCTIONS(TORCH_ROW)
+#undef TORCH_ROW
+      // at::set_num_threads(int), at::init_num_threads()
+      {.name = "_ZN2at15set_num_threadsEi", .member = &self->set_threads, .optional = true},
+      {.name = "_ZN2at16init_num_threadsEv", .member = &self->init_threads, .optional = true},
+      {.name = "torch_exception_get_what_without_backtrace",
+       .member = &self->last_error,
+       .optional = true},
+  };
   self->cxx11 = dlsym(handle, OF_CXX11) != NULL;
-  return missing == NULL
-             ? NULL
-             : backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                             "'%s' is no PyTorch that serves: it has no %s", self->path, missing);
+  return framework_find_functions(handle, self->path, "a PyTorch that serves", functions,
+                                  sizeof(functions) / sizeof(functions[0]));
 }
 
 // PyTorch takes all processors of the machine; a container may have less time than that.
 static void bound_threads(torch_library *self, void *handle)
 {
   int (*get_threads)(void) = NULL;
-  find(handle, "_ZN2at15get_num_threadsEv", &get_threads);
+  void *symbol = dlsym(handle, "_ZN2at15get_num_threadsEv");
+  memcpy(&get_threads, &symbol, sizeof(symbol));
   const int cpus = (int)machine_cpus();
   if (get_threads != NULL && self->set_threads != NULL)
     self->set_threads(get_threads() < cpus ? get_threads() : cpus);

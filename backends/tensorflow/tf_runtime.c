@@ -10,22 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_MAJOR 2
-#define LEAST_MINOR 16
+#define LEAST_MAJOR   2
+#define LEAST_MINOR   16
+#define LEAST_VERSION "2.16"
 
 static TRITONSERVER_Error *read_functions(void *library, const char *path, tf_api *api)
 {
-  void *symbol;
-#define TF_API_READ(name, result, arguments)                                                       \
-  symbol = dlsym(library, "TF_" #name);                                                            \
-  if (symbol == NULL)                                                                              \
-    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,                                           \
-                         "'%s' is not TensorFlow, %d.%d or newer: it has no TF_%s", path,          \
-                         LEAST_MAJOR, LEAST_MINOR, #name);                                         \
-  memcpy(&api->name, &symbol, sizeof(symbol));
-  TF_API_FUNCTIONS(TF_API_READ)
-#undef TF_API_READ
-  return NULL;
+  const framework_function functions[] = {
+#define TF_API_ROW(function, result, arguments) {.name = "TF_" #function, .member = &api->function},
+      TF_API_FUNCTIONS(TF_API_ROW)
+#undef TF_API_ROW
+  };
+  return framework_find_functions(library, path, "TensorFlow " LEAST_VERSION " or newer", functions,
+                                  sizeof(functions) / sizeof(functions[0]));
 }
 
 static bool is_new_enough(const char *version)
@@ -42,8 +39,8 @@ static TRITONSERVER_Error *check_version(const char *path, const char *version)
   if (is_new_enough(version))
     return NULL;
   return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                       "'%s' is TensorFlow %s, %d.%d or newer is needed", path, version,
-                       LEAST_MAJOR, LEAST_MINOR);
+                       "'%s' is TensorFlow %s, " LEAST_VERSION " or newer is needed", path,
+                       version);
 }
 
 TRITONSERVER_Error *tf_runtime_open(framework_library *library)
@@ -52,9 +49,8 @@ TRITONSERVER_Error *tf_runtime_open(framework_library *library)
   library->state = runtime;
   if (runtime == NULL)
     return backend_error_no_memory("TensorFlow");
-  void *handle = dlopen(library->path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == NULL)
-    return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "%s", dlerror());
+  void *handle = NULL;
+  BACKEND_RETURN_IF_ERROR(framework_open_file(library->path, &handle));
   TRITONSERVER_Error *error = read_functions(handle, library->path, &runtime->api);
   dlclose(handle);
   if (error != NULL)

@@ -4,7 +4,9 @@
 #include "core/gpu_metrics.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "core/gpu_ticker.h"
 #include "gpu/copy.h"
 #include "gpu/health.h"
@@ -17,16 +19,18 @@
 
 #define NS_PER_MS       UINT64_C(1000000)
 #define MIN_INTERVAL_MS 10 // a shorter one is no use
+#define PATIENCE_NS     UINT64_C(5000000000)
 
 struct gpu_metrics {
   gpus *gpus;
   const gpu_devices *devices; // count 0: there are none
   metrics_collector *collector;
   uint64_t pinned_bytes;
-  gpu_ticker *ticker;   // NULL: there is nothing to sample
-  gpu_sampler *sampler; // the ticker's thread's
-  pthread_mutex_t lock; // guards what follows
-  bool sampled;
+  gpu_ticker *ticker;     // NULL: there is nothing to sample
+  gpu_sampler *sampler;   // the ticker's thread's
+  pthread_mutex_t lock;   // guards what follows
+  pthread_cond_t changed; // `tried`
+  bool tried, sampled;
   gpu_sample samples[MAX_GPUS];
 };
 
@@ -43,6 +47,17 @@ static error *open_sampler(gpu_metrics *m)
   return NULL;
 }
 
+static void keep(gpu_metrics *m, const gpu_sample *samples)
+{
+  LOCK_SCOPE(&m->lock);
+  if (samples != NULL) {
+    memcpy(m->samples, samples, m->devices->count * sizeof(samples[0]));
+    m->sampled = true;
+  }
+  m->tried = true;
+  pthread_cond_broadcast(&m->changed);
+}
+
 static bool sample(void *context)
 {
   gpu_metrics *m = context;
@@ -50,14 +65,21 @@ static bool sample(void *context)
   AUTO_ERROR error *e = m->sampler == NULL ? open_sampler(m) : NULL;
   if (e != NULL) {
     log_info("GPU metrics will not be available: %s", error_message(e));
+    keep(m, NULL);
     return false;
   }
   for (size_t i = 0; i < m->devices->count; i++)
     gpu_sampler_take(m->sampler, i, &samples[i]);
-  LOCK_SCOPE(&m->lock);
-  memcpy(m->samples, samples, m->devices->count * sizeof(samples[0]));
-  m->sampled = true;
+  keep(m, samples);
   return true;
+}
+
+void gpu_metrics_await(gpu_metrics *m)
+{
+  uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
+  LOCK_SCOPE(&m->lock);
+  while (m->ticker != NULL && !m->tried && thread_wait(&m->changed, &m->lock, until_ns))
+    ;
 }
 
 // ---- a scrape ----
@@ -223,6 +245,7 @@ error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, uint64_t 
   m->pinned_bytes = pinned_bytes;
   m->devices = g != NULL ? gpus_devices(g) : &none;
   pthread_mutex_init(&m->lock, NULL);
+  pthread_cond_init(&m->changed, NULL);
   error *e = metrics_registry_add_collector(metrics_registry_global(), collect, m, &m->collector);
   if (e == NULL && of_devices && m->devices->count > 0)
     e = gpu_ticker_new("gpu-metrics",
@@ -244,6 +267,7 @@ void gpu_metrics_free(gpu_metrics *m)
   if (!gpu_ticker_free(m->ticker))
     return;
   gpu_sampler_free(m->sampler);
+  pthread_cond_destroy(&m->changed);
   pthread_mutex_destroy(&m->lock);
   free(m);
 }

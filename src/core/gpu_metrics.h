@@ -19,4 +19,8 @@ error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, uint64_t 
                        gpu_metrics **metrics);
 void gpu_metrics_free(gpu_metrics *metrics); // NULL is allowed
 
+// Blocks until NVML has given the first samples, or could not; five seconds at most, since it may
+// hang. Called before the server is ready, so that no scrape of a ready one lacks them.
+void gpu_metrics_await(gpu_metrics *metrics);
+
 #endif

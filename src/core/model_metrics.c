@@ -599,6 +599,12 @@ error *model_metrics_new(server *server, model_metrics **result)
   return NULL;
 }
 
+void model_metrics_await(model_metrics *metrics)
+{
+  if (metrics != NULL)
+    gpu_metrics_await(metrics->gpus);
+}
+
 void model_metrics_free(model_metrics *metrics)
 {
   if (metrics == NULL)

@@ -16,6 +16,7 @@ typedef struct model_metrics model_metrics;
 // Registers the collectors of a server in the process' registry. `server` is borrowed until
 // model_metrics_free.
 error *model_metrics_new(server *server, model_metrics **metrics);
-void model_metrics_free(model_metrics *metrics); // NULL is allowed
+void model_metrics_free(model_metrics *metrics);  // NULL is allowed
+void model_metrics_await(model_metrics *metrics); // gpu_metrics_await; NULL is allowed
 
 #endif

@@ -128,6 +128,7 @@ static void *run_startup(void *server_pointer)
     error_free(e);
     e = loaded;
   }
+  model_metrics_await(s->metrics);
   server_log_tables(s);
   server_state expected = SERVER_STARTING;
   if (e == NULL || !s->options.exit_on_error) // else it is to end, and was never ready

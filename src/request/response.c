@@ -358,6 +358,15 @@ void response_output_take_over(response_output *output, const response_output *f
   output->attributes = from->attributes;
 }
 
+// What the backend hears of pinned memory. One of somebody else's that wants the GPU hears of plain
+// memory instead, which it is as well: Triton's front ends have no other, and NVIDIA's python
+// backend leaves pinned memory as it was, and calls that success.
+static bool hears_of_plain(const response_output *output, TRITONSERVER_MemoryType wanted)
+{
+  return output->attributes.memory_type == TRITONSERVER_MEMORY_CPU_PINNED &&
+         wanted == TRITONSERVER_MEMORY_GPU && output->response->factory->target->leaves_gaps;
+}
+
 static error *allocate_at(response_output *output, size_t byte_size,
                           TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
                           void **buffer)
@@ -367,12 +376,13 @@ static error *allocate_at(response_output *output, size_t byte_size,
   RETURN_IF_ERROR(response_allocate(output->response->factory, output->name.data,
                                     &output->attributes, &output->buffer, &output->buffer_context));
   output->allocated = true;
-  *memory_type = output->attributes.memory_type;
-  *memory_type_id = output->attributes.memory_type_id;
   *buffer = output->buffer;
-  if (*memory_type == TRITONSERVER_MEMORY_CPU_PINNED && *buffer != NULL &&
+  if (output->attributes.memory_type == TRITONSERVER_MEMORY_CPU_PINNED && *buffer != NULL &&
       output->response->factory->target->leaves_gaps)
     memset(*buffer, 0, byte_size);
+  *memory_type = hears_of_plain(output, *memory_type) ? TRITONSERVER_MEMORY_CPU
+                                                      : output->attributes.memory_type;
+  *memory_type_id = output->attributes.memory_type_id;
   return NULL;
 }
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """nereid on a GPU, step by step (scripts/gpu_check): what works, and how fast. Each step is a process of its own and has a minute.
 
-A step is a function here; what it returns are its figures, what it raises is why it failed. `NotTried` says what it would need.
+A step is a function here; what it returns are its figures, what it raises is why it failed. `NotTried` says what it would need. Some figures have a goal
+(docs/gpu.md): the row says whether it is met, which changes nothing of the step's result.
 """
 import argparse
 import concurrent.futures
@@ -12,6 +13,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -35,6 +37,15 @@ ON_GPU = "instance_group [ { kind: KIND_GPU } ]"
 FAMILIES = ("utilization", "memory_total_bytes", "memory_used_bytes", "power_usage", "power_limit")
 STEPS = {}
 OTHER_WAYS = set()
+
+
+REACHED = []  # goals of the step that runs
+
+
+def goal(name, value, least=None, most=None):
+    met = (least is None or value >= least) and (most is None or value <= most)
+    bound = f"at least {least}" if most is None else f"at most {most}"
+    REACHED.append({"goal": name, "value": round(value, 3), "bound": bound, "met": bool(met)})
 
 
 class NotTried(Exception):
@@ -83,7 +94,11 @@ def allocations():
 
 @step
 def bandwidth():
-    return probe("bandwidth")
+    """G1: what comes from pageable memory by way of pinned memory is as fast as what lies in pinned memory."""
+    found = probe("bandwidth")
+    for name, direct in (("staged_to_device", "pinned_to_device"), ("device_to_staged", "device_to_pinned")):
+        goal(f"G1 {name}", found[f"{name}_gb_s"] / found[f"{direct}_gb_s"], least=0.9)
+    return found
 
 
 @step
@@ -179,6 +194,35 @@ def p50_us(call, rounds):
     return round(statistics.median(times) * 1e6, 1)
 
 
+def whole(answer):
+    """Whether all of an HTTP reply is there."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    return bool(end) and len(body) >= int(re.search(rb"content-length: *(\d+)", head, re.I)[1])
+
+
+def wire_p50_us(server, data, model="m", source="INPUT0", target="OUTPUT0", rounds=500):
+    """Of requests over HTTP that are made beforehand, so that a client's own work is not in it."""
+    header = json.dumps({"inputs": [{"name": source, "datatype": "FP32", "shape": data.shape, "parameters": {"binary_data_size": data.nbytes}}],
+                         "outputs": [{"name": target, "parameters": {"binary_data": True}}]}).encode()
+    request = (f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: nereid\r\nInference-Header-Content-Length: {len(header)}\r\n"
+               f"Content-Length: {len(header) + data.nbytes}\r\n\r\n").encode() + header + data.tobytes()
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=SECONDS) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def ask():
+            connection.sendall(request)
+            answer = b""
+            while not whole(answer):
+                more = connection.recv(1 << 16)
+                check(more, "the server has closed the connection")
+                answer += more
+            return answer
+
+        first = ask().splitlines()[0]
+        check(b" 200 " in first, first.decode())
+        return p50_us(ask, rounds)
+
+
 def first_device():
     return probe("devices")["devices"][0]
 
@@ -201,6 +245,7 @@ def a_gpu_that_nobody_uses():
                     grown = first_device()["used_bytes"] - before
                     check(grown < MIB, f"{grown} bytes more are used on the GPU")
         times[name] = round(statistics.median(taken), 1)
+    goal("G7 ms that a GPU adds to the start", times["with"] - times["without"], most=50)
     return {"start_with_ms": times["with"], "start_without_ms": times["without"]}
 
 
@@ -219,7 +264,7 @@ def identity():
             check((back == data).all(), f"{elements} elements do not come back as they went")
             figures["mib_s"] = round(data.nbytes / MIB / seconds, 1)
         small = random_tensor(1024)
-        figures["p50_4k_us"] = p50_us(lambda: infer(triton, client, "m", small), 200)
+        figures["p50_4k_us"] = wire_p50_us(server, small)
         many = random_tensor(1000, batch=8)
         check((infer(triton, client, "m", many) == many).all(), "a batch does not come back as it went")
         client.close()
@@ -256,9 +301,25 @@ def metrics_of(server):
     return {(name, uuid): float(value) for name, uuid, value in re.findall(r'^(nv_gpu_\w+)\{gpu_uuid="([^"]+)"\} (\S+)$', text, re.M)}
 
 
+def cpu_seconds(process, thread):
+    """What the threads of that name have used of a processor."""
+    found = [int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{process}/task").iterdir()
+             if (task / "comm").read_text().strip() == thread]
+    check(found, f"there is no thread {thread}")
+    return sum(found) / 1e9
+
+
+def share_of_sampling(server, interval, seconds=2):
+    """Of a processor, were a sample taken each two seconds."""
+    before, begun = cpu_seconds(server.process.pid, "gpu-metrics"), time.monotonic()
+    time.sleep(seconds)
+    samples = (time.monotonic() - begun) / interval
+    return (cpu_seconds(server.process.pid, "gpu-metrics") - before) / samples / 2
+
+
 @step
 def metrics():
-    """The families of Triton, against NVML asked beside the server."""
+    """The families of Triton, against NVML asked beside the server. G9: what asking costs."""
     with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--metrics-interval-ms=200",)) as server:
         device = first_device()
         row = {family: (f"nv_gpu_{family}", device["uuid"]) for family in FAMILIES}
@@ -269,6 +330,7 @@ def metrics():
         wait_for(f"nv_gpu_memory_used_bytes near the {device['used_bytes']} that NVML says",
                  lambda: abs(metrics_of(server)[used] - device["used_bytes"]) <= 0.05 * total, deadline=SECONDS / 2)
         used = metrics_of(server)[used]
+        goal("G9 share of a core", share_of_sampling(server, 0.2), most=0.001)
     return {"total_mib": round(total / MIB), "used_mib": round(used / MIB), "watts": device["watts"]}
 
 
@@ -340,18 +402,43 @@ def make_python(models, code=TORCH_MODEL):
     (models / "m/1/model.py").write_text(code)
 
 
+def bare_torch_us():
+    """The same call without a server, with its copies."""
+    import torch
+
+    data = torch.from_numpy(random_tensor(1024))
+
+    def call():
+        return (data.cuda() * 2).cpu()
+
+    call()
+    return p50_us(call, 500)
+
+
+def given_back(server, before):
+    """Unloads the model; the part of what it had of the GPU that is free again."""
+    taken = first_device()["used_bytes"] - before
+    check(server.ask("/v2/repository/models/m/unload", b"{}").status == 200, "the model cannot be unloaded")
+    with contextlib.suppress(AssertionError):
+        wait_for("memory of the GPU given back", lambda: first_device()["used_bytes"] - before <= taken / 100, deadline=SECONDS / 4)
+    return 1 - max(0, first_device()["used_bytes"] - before) / max(taken, 1)
+
+
 @step
 def python():
-    """PyTorch in a Python model: tensors go both ways without a copy to the host."""
+    """PyTorch in a Python model: tensors go both ways without a copy to the host. G2 and G7: beside PyTorch alone, and when it is unloaded."""
     need_torch()
-    with server_with(make_python) as server:
+    bare = bare_torch_us()  # this process has a context from here on
+    before = first_device()["used_bytes"]
+    with server_with(make_python, flags=("--model-control-mode=explicit", "--load-model=m")) as server:
         triton, client = http_client(server)
         for elements in (1, 1000, 4 * MIB):
             data = random_tensor(elements)
             check((infer(triton, client, "m", data) == data * 2).all(), f"{elements} elements are not twice what they were")
-        small = random_tensor(1024)
-        figures = {"p50_4k_us": p50_us(lambda: infer(triton, client, "m", small), 200)}
+        figures = {"p50_4k_us": wire_p50_us(server, random_tensor(1024)), "torch_p50_4k_us": bare}
         client.close()
+        goal("G2 µs more than PyTorch alone", figures["p50_4k_us"] - bare, most=40)
+        goal("G7 given back", given_back(server, before), least=0.99)
     return figures
 
 
@@ -423,31 +510,60 @@ def triton():
             theirs = [load_of(f"127.0.0.1:{other.port}", threads) for threads in (1, 16)]
         finally:
             other.stop()
+    goal("G6 p50 of 1 client, part of Triton's", ours[0][1] / theirs[0][1], most=0.5)
+    goal("G6 answers to 16 clients, times Triton's", ours[1][0] / theirs[1][0], least=2)
     return {"p50_ratio_1": round(ours[0][1] / theirs[0][1], 2), "throughput_ratio_16": round(ours[1][0] / theirs[1][0], 2),
             "p50_us": round(ours[0][1], 1), "triton_p50_us": round(theirs[0][1], 1)}
 
 
-@step
-def onnxruntime():
-    """The digits of model_repository on the CUDA provider."""
+def cuda_provider():
+    """The name of ONNX Runtime's provider, where it has it."""
     try:
         import onnxruntime as ort
     except ImportError:
         raise NotTried("ONNX Runtime is not installed")
     if "CUDAExecutionProvider" not in ort.get_available_providers():
         raise NotTried(f"onnxruntime {ort.__version__} has no CUDA provider: pip install onnxruntime-gpu")
+    return "CUDAExecutionProvider"
+
+
+def digits_beside_bare(provider, more):
+    """The digits of model_repository: the server's answers are those of the CPU; p50 of one picture, and that of ONNX Runtime alone, with its copies."""
+    import onnxruntime as ort
 
     def make(models):
         config = copy_model(models, "digits") / "config.pbtxt"
-        config.write_text(re.sub(r"instance_group\s*\[[^]]*\]", "", config.read_text()) + ON_GPU)
+        text = config.read_text() if config.exists() else ""
+        config.write_text(re.sub(r"instance_group\s*\[[^]]*\]", "", text) + "\n" + more)
 
+    file = ROOT / "model_repository/digits/1/model.onnx"
+    on_cpu, alone = (ort.InferenceSession(file, providers=[name]) for name in ("CPUExecutionProvider", provider))
     with server_with(make) as server:
         triton, client = http_client(server)
-        data = random_tensor(64)
-        given = triton.InferInput("image", list(data.shape), "FP32").set_data_from_numpy(data)
-        figures = {"p50_us": p50_us(lambda: client.infer("digits", [given]), 200)}
+        for batch in (1, 4, 1, 4):  # with graphs: captured, then replayed
+            data = 16 * random_tensor(64, batch)
+            given = triton.InferInput("image", list(data.shape), "FP32").set_data_from_numpy(data)
+            expected = on_cpu.run(["digit"], {"image": data})[0]
+            answer = client.infer("digits", [given]).as_numpy("digit")
+            check((answer.ravel() == expected.ravel()).all(), f"{batch} pictures are {answer.ravel()}, on the CPU {expected.ravel()}")
         client.close()
+        one = 16 * random_tensor(64)
+        return {"p50_us": wire_p50_us(server, one, "digits", "image", "digit"), "alone_p50_us": p50_us(lambda: alone.run(["digit"], {"image": one}), 500)}
+
+
+@step
+def onnxruntime():
+    """The digits of model_repository on the CUDA provider. G2: beside ONNX Runtime alone."""
+    figures = digits_beside_bare(cuda_provider(), ON_GPU)
+    goal("G2 µs more than ONNX Runtime alone", figures["p50_us"] - figures["alone_p50_us"], most=25)
     return figures
+
+
+@step
+def onnxruntime_graph():
+    """The same with CUDA graphs."""
+    accelerator = 'name: "cuda" parameters { key: "enable_cuda_graph" value: "1" }'
+    return digits_beside_bare(cuda_provider(), ON_GPU + f"optimization {{ execution_accelerators {{ gpu_execution_accelerator [ {{ {accelerator} }} ] }} }}")
 
 
 # ---- all of them ----
@@ -456,7 +572,7 @@ def onnxruntime():
 def run_one(name):
     """In the process of one step: prints its row."""
     try:
-        row = {"result": "passed", "figures": STEPS[name]()}
+        row = {"result": "passed", "figures": STEPS[name](), "goals": REACHED}
     except NotTried as why:
         row = {"result": "not tried", "why": str(why)}
     except Exception as why:  # noqa: BLE001: whatever it is, it is the row
@@ -484,7 +600,8 @@ def run_step(name, seconds):
 def text_of(row):
     if row["result"] != "passed":
         return row["why"].splitlines()[0]
-    return ", ".join(f"{name} {value}" for name, value in row["figures"].items())
+    goals = [f"{found['goal']} {found['value']} ({found['bound']}): {'met' if found['met'] else 'MISSED'}" for found in row["goals"]]
+    return ", ".join([f"{name} {value}" for name, value in row["figures"].items()] + goals)
 
 
 def main():
@@ -515,7 +632,9 @@ def main():
     gpu = json.loads(found.stdout) if found.returncode == 0 else None
     pathlib.Path(given.output).write_text(json.dumps({"gpu": gpu, "steps": rows}, indent=1) + "\n")
     results = [row["result"] for row in rows]
-    print(", ".join(f"{results.count(result)} {result}" for result in ("passed", "failed", "lacking", "not tried")) + f"; {given.output}")
+    met = [found["met"] for row in rows for found in row.get("goals", ())]
+    print(", ".join(f"{results.count(result)} {result}" for result in ("passed", "failed", "lacking", "not tried"))
+          + f"; goals: {met.count(True)} met, {met.count(False)} missed; {given.output}")
     return 1 if "failed" in results else 0
 
 

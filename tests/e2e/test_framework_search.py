@@ -6,8 +6,10 @@ import pathlib
 import re
 import shutil
 
+import frameworks
 import onnxruntime
 import pytest
+import small_models as small
 from conftest import DEADLINE, Starter, copy_model, make_identity, wait_for
 
 PACKAGE = pathlib.Path(onnxruntime.__file__).parent
@@ -137,3 +139,16 @@ def test_under_secure_what_others_own_is_left_alone(start_bare, digits, director
     server = start_bare(digits, flags=secure, wait=False, variables=path)
     assert server.process.wait(DEADLINE) == 1
     assert f"'{library}': is left alone, since '{venv}/lib' belongs to another user" in server.log
+
+
+@pytest.mark.parametrize("backend, parameter", [pytest.param(*row, marks=frameworks.needs(row[0])) for row in (("openvino", "openvino_library"), ("fil", "treelite_library"))])
+def test_a_model_names_its_own(start_server, repository, tmp_path, backend, parameter):
+    own = f'parameters {{ key: "{parameter}" value {{ string_value: "{frameworks.library(backend)}" }} }}'
+    small.add(repository, backend, "own", small.config_of(backend, more=own))
+    small.add(repository, backend, "other")
+    server = start_server(repository, flags=["--model-control-mode=explicit", f"--backend-config={backend},library={tmp_path}/absent.so"])
+    assert server.ask("/v2/repository/models/own/load", b"{}").status == 200, server.log
+    small.ask(server, backend, "own")
+    assert f"from {frameworks.library(backend)}" in server.log
+    why = json.loads(server.ask("/v2/repository/models/other/load", b"{}").text)["error"]
+    assert f"--backend-config={backend},library=PATH (looked in '{tmp_path}/absent.so'" in why

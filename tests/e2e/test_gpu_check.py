@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 
+import gpu_check
 import pytest
 from conftest import BUILD, PATIENCE, ROOT, environment
 from gpus import fake_gpus
@@ -76,3 +77,21 @@ def test_the_whole_of_it_runs_to_its_end(run, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert {row["result"] for row in rows.values()} <= {"passed", "lacking", "not tried"}
     assert rows["identity"]["result"] == rows["ensemble"]["result"] == rows["metrics"]["result"] == rows["unit_tests"]["result"] == "passed"
+    goals = [found for row in rows.values() for found in row.get("goals", ())]
+    assert {found["goal"].split()[0] for found in goals} >= {"G1", "G7", "G9"} and all(found["value"] >= 0 for found in goals if found["goal"][:2] != "G7")
+    met = [found["met"] for found in goals]
+    assert f"; goals: {met.count(True)} met, {met.count(False)} missed; " in done.stdout.splitlines()[-1]
+
+
+def test_a_goal_that_is_missed_changes_no_result(monkeypatch):
+    monkeypatch.setattr(gpu_check, "REACHED", [])
+    gpu_check.goal("G1 part", 0.5, least=0.9)
+    gpu_check.goal("G7 ms", 50, most=50)
+    row = {"result": "passed", "figures": {"a": 1}, "goals": gpu_check.REACHED}
+    assert gpu_check.text_of(row) == "a 1, G1 part 0.5 (at least 0.9): MISSED, G7 ms 50 (at most 50): met"
+
+
+def test_what_the_step_of_onnx_runtime_compares():
+    """Without a GPU: on the provider that is here."""
+    figures = gpu_check.digits_beside_bare("CPUExecutionProvider", "instance_group [ { kind: KIND_CPU } ]")
+    assert figures["p50_us"] > 0 and figures["alone_p50_us"] > 0

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The openvino backend: formats, types, batches, parameters and bad files. The answers are ONNX Runtime's, to 1e-5."""
 import json
+import pathlib
+import re
+import struct
 import threading
 
 import frameworks
@@ -9,7 +12,8 @@ import onnx
 import onnxruntime
 import pytest
 import tritonclient.http as triton
-from conftest import ROOT, wait_for
+from client_memory import region
+from conftest import PATIENCE, ROOT, wait_for
 from onnx import TensorProto, helper, numpy_helper
 from test_ragged import give, in_order, make_sums
 from tritonclient.utils import InferenceServerException
@@ -17,6 +21,10 @@ from tritonclient.utils import InferenceServerException
 pytestmark = frameworks.needs("openvino")
 FLAGS = frameworks.settings("openvino")
 OLD = {version: frameworks.others("openvino", version) for version in ("2024.4.0", "2025.0.0")}
+
+
+def in_place(version):
+    return version is None or tuple(map(int, version.split(".")[:2])) >= (2025, 4)
 
 
 def make(path, nodes, inputs, outputs, initializers=()):
@@ -181,6 +189,32 @@ def test_a_model_of_one_batch_size_wants_it_or_padding(client, repository):
             infer(client, "strict", data)
 
 
+def status_mib(server, key):
+    return int(re.search(rf"{key}:\s+(\d+)", (pathlib.Path("/proc") / str(server.process.pid) / "status").read_text())[1]) / 1024
+
+
+@pytest.mark.skipif(not in_place(frameworks.version("openvino")), reason="before 2025.4 outputs are copied once (docs/openvino.md)")
+def test_a_request_of_one_batch_is_computed_where_it_lies_and_where_it_goes(start_server, repository):
+    """From a client's memory into a client's memory: what is used meanwhile is less than one tensor."""
+    mib, shape = 64, (1, 16 << 20)
+    save(repository, "m", [helper.make_node("Add", ["X", "X"], ["Y"])], [("X", TensorProto.FLOAT, ("b", "n"))], [("Y", TensorProto.FLOAT, ("b", "n"))], "max_batch_size: 4\n")
+    server = start(start_server, repository, "--allow-client-shm=true")
+    data = np.arange(shape[1], dtype=np.float32)
+    with region(mib << 20) as source, region(mib << 20) as target, triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+        source.memory[:] = data.tobytes()
+        given, wanted = triton.InferInput("X", shape, "FP32"), triton.InferRequestedOutput("Y")
+        for made, memory, tensor in (("source", source, given), ("target", target, wanted)):
+            client.register_system_shared_memory(made, memory.key, mib << 20)
+            tensor.set_shared_memory(made, mib << 20)
+        client.infer("m", [given], outputs=[wanted])  # the pages of both become the server's, too
+        (pathlib.Path("/proc") / str(server.process.pid) / "clear_refs").write_text("5")  # VmHWM begins anew
+        before = status_mib(server, "VmRSS")
+        client.infer("m", [given], outputs=[wanted])
+        assert status_mib(server, "VmHWM") - before < mib / 2
+        np.testing.assert_array_equal(np.frombuffer(target.memory, np.float32), data + data)
+        client.unregister_system_shared_memory()
+
+
 def test_a_scalar_is_one_element_to_clients(client, repository):
     both = [("X", TensorProto.FLOAT, ())], [("Y", TensorProto.FLOAT, ())]
     tensors = 'input { name: "X" data_type: TYPE_FP32 dims: [ %s ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }'
@@ -267,6 +301,61 @@ def test_a_configuration_is_completed_by_the_rules_of_triton(client, repository)
     for name, rows in (("layouts", 3), ("open", 2), ("plain", 1), ("given", 5)):
         assert infer(client, name, np.ones((rows, 4), np.float32)).as_numpy(client.get_model_metadata(name)["outputs"][0]["name"]).tolist() == \
             [[1, 2, 3, 4]] * rows
+
+
+# ---- PaddlePaddle: its files, written by hand (framework.proto) ----
+
+
+def field(number, value):
+    """Of a message: a number, or bytes."""
+    def varint(n):
+        return bytes([n & 0x7F | 0x80]) + varint(n >> 7) if n > 0x7F else bytes([n])
+
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value % 2**64)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+PADDLE_FP32, PADDLE_TENSOR, PADDLE_FEED, PADDLE_FETCH, PADDLE_INT = 5, 7, 9, 10, 0
+
+
+def paddle_type(*dims):
+    return field(1, PADDLE_FP32) + b"".join(field(2, dim) for dim in dims)
+
+
+def paddle_variable(name, *dims, persistable=0, kind=PADDLE_TENSOR):
+    tensor = field(3, field(1, paddle_type(*dims)) + field(2, 0)) if kind == PADDLE_TENSOR else b""
+    return field(3, field(1, name) + field(2, field(1, kind) + tensor) + field(3, persistable))
+
+
+def paddle_operation(kind, inputs, outputs, **numbers):
+    def variables(number, named):
+        return b"".join(field(number, field(1, parameter) + field(2, name)) for parameter, name in named.items())
+
+    attributes = (field(4, field(1, name) + field(2, PADDLE_INT) + field(3, value)) for name, value in numbers.items())
+    return field(4, variables(1, inputs) + variables(2, outputs) + field(3, kind) + b"".join(attributes))
+
+
+def test_a_paddle_model_answers(client, repository):
+    """Y = X + w, with w in the file of parameters."""
+    weights = np.array([1, 2, 3, 4], np.float32)
+    block = field(1, 0) + field(2, 0) + b"".join([
+        paddle_variable("feed", kind=PADDLE_FEED, persistable=1), paddle_variable("fetch", kind=PADDLE_FETCH, persistable=1),
+        paddle_variable("X", -1, 4), paddle_variable("w", 4, persistable=1), paddle_variable("Y", -1, 4),
+        paddle_operation("feed", {"X": "feed"}, {"Out": "X"}, col=0), paddle_operation("elementwise_add", {"X": "X", "Y": "w"}, {"Out": "Y"}, axis=-1),
+        paddle_operation("fetch", {"X": "Y"}, {"Out": "fetch"}, col=0)])
+    (repository / "m/1").mkdir(parents=True)
+    (repository / "m/1/model.pdmodel").write_bytes(field(1, block) + field(4, field(1, 2000000)))
+    described = paddle_type(4)
+    (repository / "m/1/model.pdiparams").write_bytes(struct.pack("<IQIi", 0, 0, 0, len(described)) + described + weights.tobytes())
+    (repository / "m/config.pbtxt").write_text("max_batch_size: 8\n")  # it is found by its file
+    client = client()
+    assert client.get_model_config("m")["backend"] == "openvino"
+    (output,) = client.get_model_metadata("m")["outputs"]
+    for rows in (1, 3):
+        data = np.random.default_rng(rows).random((rows, 4), np.float32)
+        np.testing.assert_allclose(infer(client, "m", data).as_numpy(output["name"]), data + weights, rtol=1e-6)
 
 
 def test_properties_are_passed_through(start_server, repository, tmp_path):

@@ -120,6 +120,7 @@ CODE = {
     "agents": (config(model_repository_agents={"agents": [{"name": "a"}]}), "'model_repository_agents'"),
     "environment": (config(**parameter("EXECUTION_ENV_PATH")), "'EXECUTION_ENV_PATH'"),
     "library": (config(**parameter("onnxruntime_library")), "'onnxruntime_library'"),
+    **{name: (config(**parameter(name)), f"'{name}'") for name in ("openvino_library", "treelite_library")},
     "extension of OpenVINO": (config(**parameter("CPU_EXTENSION_PATH")), "'CPU_EXTENSION_PATH'"),
     "batching library": (config(**parameter("TRITON_BATCH_STRATEGY_PATH")), "'TRITON_BATCH_STRATEGY_PATH'"),
     "files by compute capability": (config(cc_model_filenames={"7.5": "other.plan"}), "'cc_model_filenames'"),

@@ -159,9 +159,13 @@ EXPORT int cudaGetLastError(void)
 EXPORT int cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
                                    int *result)
 {
+  char newer[64]; // the driver has several of a name, of which the last is meant
   (void)flags;
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  *function = library == NULL ? NULL : dlsym(library, symbol);
+  snprintf(newer, sizeof(newer), "%s_v2", symbol);
+  *function = library == NULL ? NULL : dlsym(library, newer);
+  if (library != NULL && *function == NULL)
+    *function = dlsym(library, symbol);
   if (result != NULL)
     *result = *function == NULL;
   return CUDA_SUCCESS;

@@ -425,35 +425,55 @@ static pointer look_at(CUdeviceptr memory)
   return (pointer){.ordinal = -2};
 }
 
+static CUresult attribute_of(const pointer *found, int attribute, void *value)
+{
+  switch (attribute) {
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    *(unsigned *)value = found->type;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    *(int *)value = found->ordinal;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    *(int *)value = found->exportable;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    *(CUdeviceptr *)value = found->base;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    *(size_t *)value = found->bytes;
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+static pointer look_locked_at(CUdeviceptr memory)
+{
+  mtx_lock(&fake_lock);
+  pointer found = look_at(memory);
+  mtx_unlock(&fake_lock);
+  return found;
+}
+
 FAKE_EXPORT CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values,
                                             CUdeviceptr memory)
 {
   ENTER(cuPointerGetAttributes, true, true);
-  mtx_lock(&fake_lock);
-  pointer found = look_at(memory);
-  mtx_unlock(&fake_lock);
-  for (unsigned i = 0; i < count; i++) {
-    switch (attributes[i]) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      *(unsigned *)values[i] = found.type;
-      break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      *(int *)values[i] = found.ordinal;
-      break;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      *(int *)values[i] = found.exportable;
-      break;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      *(CUdeviceptr *)values[i] = found.base;
-      break;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      *(size_t *)values[i] = found.bytes;
-      break;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  return CUDA_SUCCESS;
+  pointer found = look_locked_at(memory);
+  CUresult code = CUDA_SUCCESS;
+  for (unsigned i = 0; code == CUDA_SUCCESS && i < count; i++)
+    code = attribute_of(&found, attributes[i], values[i]);
+  return code;
+}
+
+// What NVIDIA's python backend calls instead, on threads that have no context: of the memory that
+// it is asked about the driver knows one.
+FAKE_EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr memory)
+{
+  ENTER(cuPointerGetAttributes, true, false);
+  pointer found = look_locked_at(memory);
+  return found.type == 0 ? CUDA_ERROR_INVALID_VALUE : attribute_of(&found, attribute, value);
 }
 
 // ---- memory of other processes ----

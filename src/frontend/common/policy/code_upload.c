@@ -17,9 +17,9 @@
 static const char *const code_fields[] = {
     "backend",          "platform", "runtime",           "default_model_filename",
     "model_operations", AGENTS,     "cc_model_filenames"};
-static const char *const code_parameters[] = {"EXECUTION_ENV_PATH",  "TRITON_BATCH_STRATEGY_PATH",
-                                              "onnxruntime_library", "CPU_EXTENSION_PATH",
-                                              "CACHE_DIR",           "WEIGHTS_PATH"};
+static const char *const code_parameters[] = {
+    "EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH", "onnxruntime_library", "openvino_library",
+    "treelite_library",   "CPU_EXTENSION_PATH",         "CACHE_DIR",           "WEIGHTS_PATH"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

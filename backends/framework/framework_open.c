@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries that stay in the process; see framework.h. Load threads.
+// Opens libraries, which stay in the process; see framework.h. Load threads.
 #include "framework.h"
+
+#include "backend_error.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+
+TRITONSERVER_Error *framework_open_file(const char *path, void **handle)
+{
+  *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+  return *handle != NULL ? NULL : backend_error(TRITONSERVER_ERROR_NOT_FOUND, "%s", dlerror());
+}
+
+TRITONSERVER_Error *framework_find_functions(void *handle, const char *path, const char *wanted,
+                                             const framework_function *functions, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    void *symbol = dlsym(handle, functions[i].name);
+    if (symbol == NULL && !functions[i].optional)
+      return backend_error(TRITONSERVER_ERROR_UNSUPPORTED, "'%s' is not %s: it has no %s", path,
+                           wanted, functions[i].name);
+    memcpy(functions[i].member, &symbol, sizeof(symbol));
+  }
+  return NULL;
+}
+
+// ---- what stays ----
 
 // Those that are open and lie in the library's directory.
 typedef struct neighbours {
