@@ -250,6 +250,7 @@ static TRITONSERVER_Error *read_answer(const isolated_child *self, const channel
 static TRITONSERVER_Error *await_answer(isolated_child *self, uint64_t id, int64_t timeout_us,
                                         char **rest)
 {
+  assert(lock_is_held(&self->question));
   for (;;) {
     channel_message answer;
     switch (channel_receive(self->channel, CHANNEL_ANSWERS, timeout_us, &answer)) {
@@ -389,8 +390,16 @@ void child_forward_cancels(isolated_child *self)
 {
   channel_message message = {.kind = ISOLATED_CANCEL};
   while ((message.id = open_requests_cancelled(&self->requests)) != 0)
-    if (!channel_try_send(self->channel, CHANNEL_WORK, &message))
+    if (!channel_try_send(self->channel, CHANNEL_WORK, &message)) {
+      open_requests_untell(&self->requests, message.id);
       return;
+    }
+}
+
+void child_give_back(isolated_child *self, open_request *r)
+{
+  if (open_requests_give_back(&self->requests, r))
+    child_forward_cancels(self);
 }
 
 void child_finalize(isolated_child *self)

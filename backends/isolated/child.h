@@ -73,6 +73,8 @@ TRITONSERVER_Error *child_check_ready(isolated_child *self, uint32_t index);
 
 // Tells the process which requests were cancelled.
 void child_forward_cancels(isolated_child *self);
+// Gives a request back to those that are open, and tells the process what was cancelled meanwhile.
+void child_give_back(isolated_child *self, open_request *r);
 
 // Has the backend finalize the model and the process exit; kills it when that takes longer than
 // some seconds.

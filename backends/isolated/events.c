@@ -345,7 +345,7 @@ bool events_apply(isolated_child *child, wire_reader *reader)
     open_request *r = open_requests_take(&child->requests, wire_get_u64(reader));
     apply(child, kind, reader, r);
     if (r != NULL)
-      open_requests_give_back(&child->requests, r);
+      child_give_back(child, r);
   }
   return !reader->bad;
 }

@@ -206,8 +206,10 @@ static TRITONSERVER_Error *write_and_send(isolated_instance *self, input_block *
   BACKEND_RETURN_IF_ERROR(batch_write(&self->writer, self->child->channel, self->requests,
                                       self->numbers, self->count, &message));
   block->offset = message.value;
-  open_requests_publish(&self->child->requests, self->numbers, self->count);
+  bool cancelled = open_requests_publish(&self->child->requests, self->numbers, self->count);
   channel_send(child_ring(self->child, self->index), CHANNEL_WORK, &message);
+  if (cancelled)
+    child_forward_cancels(self->child);
   return NULL;
 }
 
@@ -247,7 +249,7 @@ static void fail_batch(isolated_instance *self, wire_reader *reader)
     if (r == NULL)
       continue;
     events_fail_request(self->child, r, error);
-    open_requests_give_back(table, r);
+    child_give_back(self->child, r);
   }
   TRITONSERVER_ErrorDelete(error);
 }

@@ -5,6 +5,7 @@
 #include "backend_error.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -116,12 +117,33 @@ static open_request *added(const open_requests *self, uint64_t number)
   return r;
 }
 
-void open_requests_publish(open_requests *self, const uint64_t *numbers, uint32_t count)
+static bool is_cancelled(const open_request *r)
+{
+  bool cancelled = false;
+  TRITONSERVER_ErrorDelete(TRITONBACKEND_ResponseFactoryIsCancelled(r->factory, &cancelled));
+  return cancelled;
+}
+
+static bool take_passed_over(open_requests *self)
+{
+  assert(lock_is_held(&self->lock));
+  bool passed_over = self->passed_over;
+  self->passed_over = false;
+  return passed_over;
+}
+
+// A request may have been cancelled before it was added, too, when nobody found it here.
+bool open_requests_publish(open_requests *self, const uint64_t *numbers, uint32_t count)
 {
   LOCK_SCOPE(&self->lock);
-  for (uint32_t i = 0; i < count; i++)
-    added(self, numbers[i])->busy = false;
+  bool missed = take_passed_over(self);
+  for (uint32_t i = 0; i < count; i++) {
+    open_request *r = added(self, numbers[i]);
+    missed = missed || is_cancelled(r);
+    r->busy = false;
+  }
   pthread_cond_broadcast(&self->changed);
+  return missed;
 }
 
 void open_requests_withdraw(open_requests *self, const uint64_t *numbers, uint32_t count)
@@ -149,7 +171,7 @@ open_request *open_requests_take(open_requests *self, uint64_t number)
   return r;
 }
 
-void open_requests_give_back(open_requests *self, open_request *r)
+bool open_requests_give_back(open_requests *self, open_request *r)
 {
   LOCK_SCOPE(&self->lock);
   assert(r->busy);
@@ -158,11 +180,13 @@ void open_requests_give_back(open_requests *self, open_request *r)
     remove_locked(self, r);
   else if (self->waiting > 0 || self->closed)
     pthread_cond_broadcast(&self->changed);
+  return take_passed_over(self);
 }
 
 open_request *open_requests_take_any(open_requests *self)
 {
   LOCK_SCOPE(&self->lock);
+  assert(self->closed);
   while (self->open > 0) {
     for (uint32_t i = 0; i < self->capacity; i++) {
       open_request *r = self->entries[i];
@@ -193,11 +217,11 @@ uint64_t open_requests_cancelled(open_requests *self)
   LOCK_SCOPE(&self->lock);
   for (uint32_t i = 0; i < self->capacity; i++) {
     open_request *r = self->entries[i];
-    bool cancelled = false;
-    if (r->number == 0 || r->told || r->busy || r->factory == NULL)
-      continue; // one that is busy is being answered
-    TRITONSERVER_ErrorDelete(TRITONBACKEND_ResponseFactoryIsCancelled(r->factory, &cancelled));
-    if (cancelled) {
+    if (r->number == 0 || r->told)
+      continue;
+    if (r->busy) // it is being added, answered or released: who has it sees to it
+      self->passed_over = true;
+    else if (r->factory != NULL && is_cancelled(r)) {
       r->told = true;
       return r->number;
     }
@@ -205,8 +229,19 @@ uint64_t open_requests_cancelled(open_requests *self)
   return 0;
 }
 
+void open_requests_untell(open_requests *self, uint64_t number)
+{
+  LOCK_SCOPE(&self->lock);
+  open_request *r = self->entries[number & ((1u << INDEX_BITS) - 1)];
+  if (r->number != number)
+    return;
+  r->told = false;
+  self->passed_over = true;
+}
+
 bool open_requests_leave_block(open_requests *self, input_block *block)
 {
   LOCK_SCOPE(&self->lock);
+  assert(block->users > 0);
   return --block->users == 0;
 }

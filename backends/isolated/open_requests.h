@@ -40,6 +40,7 @@ typedef struct open_requests {
   uint32_t waiting; // threads, for one that another thread has
   uint64_t generation;
   bool closed;
+  bool passed_over; // by open_requests_cancelled: one that another thread had
 } open_requests;
 
 void open_requests_init(open_requests *self);
@@ -52,14 +53,15 @@ TRITONSERVER_Error *open_requests_add(open_requests *self, TRITONBACKEND_ModelIn
                                       input_block *block_owned, uint64_t *numbers);
 
 // Added requests are the caller's alone until it publishes them, or takes them back as if they had
-// never been added.
-void open_requests_publish(open_requests *self, const uint64_t *numbers, uint32_t count);
+// never been added. Publish and give_back give true where a request may have been cancelled while a
+// thread had it: open_requests_cancelled is to be asked then, by the caller.
+bool open_requests_publish(open_requests *self, const uint64_t *numbers, uint32_t count);
 void open_requests_withdraw(open_requests *self, const uint64_t *numbers, uint32_t count);
 
 // The request `number`, for the calling thread alone until it gives it back; NULL: there is none.
 open_request *open_requests_take(open_requests *self, uint64_t number);
 // It is over once it is answered in full and released.
-void open_requests_give_back(open_requests *self, open_request *r);
+bool open_requests_give_back(open_requests *self, open_request *r);
 
 // Takes any of those that are left; NULL: none is. After open_requests_close.
 open_request *open_requests_take_any(open_requests *self);
@@ -70,6 +72,8 @@ size_t open_requests_count(open_requests *self);
 
 // The number of one that was cancelled and is not `told` yet, which it is then; 0: none.
 uint64_t open_requests_cancelled(open_requests *self);
+// The process could not be told of that one: it is to be told later.
+void open_requests_untell(open_requests *self, uint64_t number);
 
 // One request less needs the block; true: none does, and the caller frees it.
 bool open_requests_leave_block(open_requests *self, input_block *block);

@@ -319,6 +319,7 @@ static void *run(void *argument)
 {
   supervisor *self = argument;
   do {
+    assert(self->child != NULL);
     serve_calls(self, self->child); // which this thread alone changes
     let_go(self);
   } while (revive(self));
@@ -427,6 +428,7 @@ void supervisor_stop(supervisor *self)
   pthread_mutex_unlock(&self->lock);
   if (child != NULL && finalizes)
     child_finalize(child);
+  assert(child == NULL || atomic_load(&child->executing) == 0);
   if (child != NULL)
     child_close(child);
   pthread_join(self->thread, NULL);

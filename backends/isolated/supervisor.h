@@ -2,7 +2,8 @@
 // Keeps one process of a model alive: starts it, serves what it says later, answers for it when it
 // ends, starts the next one with growing pauses, and replaces one that has grown beyond its limit.
 //
-// States: READY ⇄ DOWN → STARTING → READY …, READY → REPLACING → STARTING, and STOPPED from any.
+// States: READY → REPLACING → STARTING → READY, DOWN from each of these after a failure and
+// STARTING after its pause, and STOPPED from any.
 // Executions wait while it starts or is replaced, but not through a pause. Any thread.
 #ifndef NEREID_ISOLATED_SUPERVISOR_H
 #define NEREID_ISOLATED_SUPERVISOR_H

@@ -129,14 +129,6 @@ static error *on_ready(const model_host *host, uint64_t index)
   return index < m->instances->count ? instance_ready(m->instances->items[index]) : NULL;
 }
 
-static void on_cancel(model_host *host, uint64_t number)
-{
-  LOCK_SCOPE(&host->lock);
-  list_foreach (host_request, r, node, &host->requests)
-    if (r->number == number)
-      atomic_store_explicit(&r->factory->cancelled, true, memory_order_relaxed);
-}
-
 // An answer that is being freed may have the last reference. False: somebody keeps one.
 static bool await_references(model_host *host)
 {
@@ -199,7 +191,7 @@ static bool answer(model_host *host, const channel_message *message, host_descri
                            .end = control + (control == NULL ? 0 : message->size),
                            .bad = control == NULL};
   if (message->kind == ISOLATED_CANCEL) {
-    on_cancel(host, message->id);
+    host_request_cancel(host, message->id);
     channel_done(host->channel, CHANNEL_WORK);
     return true;
   }

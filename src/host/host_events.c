@@ -201,9 +201,9 @@ void host_on_response(TRITONSERVER_InferenceResponse *r, uint32_t flags, void *u
   if (r != NULL)
     put_response(&e, r);
   end_event(&e);
-  response_free(r);
   if (final)
-    forget(of);
+    forget(of); // first: the response may have the last reference to the factory
+  response_free(r);
 }
 
 void host_on_release(TRITONSERVER_InferenceRequest *r, uint32_t flags, void *user)

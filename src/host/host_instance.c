@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -36,11 +37,18 @@ static error *execute(host_instance *self, const channel_message *work)
   return e;
 }
 
+// The server has read all answers, and what they name.
+static bool is_read(const host_instance *self)
+{
+  return channel_finished(self->ring, CHANNEL_ANSWERS) == channel_sent(self->ring, CHANNEL_ANSWERS);
+}
+
 static void serve(host_instance *self, const channel_message *work)
 {
   channel_message answer = {.kind = work->kind, .id = work->id};
   AUTO_BUFFER buffer failed = BUFFER_EMPTY;
-  host_release_lent(self->host, &self->lent); // the server is done with the last answer
+  assert(is_read(self)); // the server sends the next batch when it is done with the last answer
+  host_release_lent(self->host, &self->lent);
   self->events.size = 0;
   error *e = execute(self, work);
   answer.value = e == NULL;
@@ -54,11 +62,14 @@ static void serve(host_instance *self, const channel_message *work)
     host_give_up("an answer cannot be sent");
 }
 
-static void give_back_memory(host_instance *self)
+bool host_instance_rest(host_instance *self)
 {
+  if (!is_read(self))
+    return false;
   host_release_lent(self->host, &self->lent);
   host_collect_loans(self->host);
   channel_trim(self->host->channel, KEPT_BYTES);
+  return true;
 }
 
 static void *run(void *argument)
@@ -77,8 +88,7 @@ static void *run(void *argument)
       timeout = QUIET_US;
       break;
     case CHANNEL_TIMEOUT:
-      give_back_memory(self);
-      timeout = -1;
+      timeout = host_instance_rest(self) ? -1 : QUIET_US;
       break;
     case CHANNEL_CLOSED:
     case CHANNEL_BROKEN:

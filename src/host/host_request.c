@@ -4,7 +4,9 @@
 #include "host/host_state.h"
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // The server's texts come with their NUL.
@@ -92,6 +94,31 @@ static error *read_request(const host_instance *of, wire_reader *reader, request
   return read_inputs(of, reader, r);
 }
 
+// ---- cancellations
+
+void host_request_cancel(model_host *host, uint64_t number)
+{
+  LOCK_SCOPE(&host->lock);
+  list_foreach (host_request, r, node, &host->requests)
+    if (r->number == number) {
+      atomic_store_explicit(&r->factory->cancelled, true, memory_order_relaxed);
+      return;
+    }
+  host->early_cancels[host->early_cancel_count++ % HOST_EARLY_CANCELS] = number;
+}
+
+static bool was_cancelled_early(const model_host *host, uint64_t number)
+{
+  assert(lock_is_held(&host->lock));
+  size_t count = host->early_cancel_count;
+  for (size_t i = 0; i < count && i < HOST_EARLY_CANCELS; i++)
+    if (host->early_cancels[i] == number)
+      return true;
+  return false;
+}
+
+// ---- a batch
+
 static error *make_request(host_instance *of, wire_reader *reader, host_request **made)
 {
   model_host *host = of->host;
@@ -119,6 +146,8 @@ static error *make_request(host_instance *of, wire_reader *reader, host_request 
   request_set_state(r, REQUEST_EXECUTING);
   LOCK_SCOPE(&host->lock);
   list_append(&host->requests, &self->node);
+  if (was_cancelled_early(host, self->number))
+    atomic_store_explicit(&self->factory->cancelled, true, memory_order_relaxed);
   return NULL;
 }
 

@@ -18,6 +18,9 @@
 
 typedef struct model_host model_host;
 
+// Cancellations that are kept for requests which are not known: more than a batch has requests.
+#define HOST_EARLY_CANCELS 1024
+
 // A request that the server has given. Referenced until it is released, until it is answered in
 // full, and while its execution runs.
 typedef struct host_request {
@@ -59,6 +62,8 @@ struct model_host {
   list requests;
   list loans; // blocks that messages on CHANNEL_CALLS name, until the server is done with those
   bool unreferenced;
+  uint64_t early_cancels[HOST_EARLY_CANCELS]; // numbers, the oldest is overwritten
+  size_t early_cancel_count;                  // so many came
 };
 
 // ---- host_request.c: requests, on an instance's thread
@@ -69,12 +74,18 @@ error *host_requests_read(host_instance *self, wire_reader *reader, uint32_t *co
 void host_request_unref(host_request *r);
 // Takes back what the backend has not released.
 void host_request_take_back(host_request *r);
+// The server's request is cancelled; its batch may still be on its way, on another ring than the
+// cancellation. Main thread.
+void host_request_cancel(model_host *host, uint64_t number);
 
 // ---- host_instance.c
 
 // Starts the thread of the instance `name` on its channel, which is taken.
 error *host_instance_start(model_host *host, const char *name, channel *ring_owned);
 void host_instance_stop(host_instance *self);
+// Nothing came for a while: gives idle memory back. False: the server is not done with the last
+// answer, whose blocks it reads until then. The instance's thread.
+bool host_instance_rest(host_instance *self);
 
 // ---- host_events.c: what backends do, told to the server. Any thread.
 

@@ -147,6 +147,15 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
   return NULL;
 }
 
+// ---- what child.c does for them
+
+static unsigned told_again; // that a cancellation may have been missed
+
+void child_give_back(isolated_child *self, open_request *r)
+{
+  told_again += open_requests_give_back(&self->requests, r);
+}
+
 // ---- a process, of which there are the two ends of its channel
 
 typedef struct bench {
@@ -161,7 +170,7 @@ static int set_up(void **state)
   bench *b = calloc(1, sizeof *b);
   memset(fakes, 0, sizeof fakes);
   factories_left = UINT32_MAX;
-  open_factories = batch_reports = 0;
+  open_factories = batch_reports = told_again = 0;
   if (b == NULL || channel_new(1 << 20, &b->child.channel) != 0 ||
       channel_attach(channel_descriptor(b->child.channel), &b->process) != 0)
     return -1;
@@ -321,6 +330,45 @@ static void a_cancelled_request_is_told_once(void **state)
   end_all(b);
 }
 
+// It comes while a thread does what the process said of the request, or before it is sent.
+static void a_cancellation_that_finds_the_request_busy_is_told_later(void **state)
+{
+  bench *b = *state;
+  open_requests *table = &b->child.requests;
+  uint64_t numbers[3];
+  add(b, 0, 1, numbers);
+  open_request *r = open_requests_take(table, numbers[0]);
+  fakes[0].cancelled = true;
+  assert_int_equal(open_requests_cancelled(table), 0);
+  assert_true(open_requests_give_back(table, r));
+  assert_true(open_requests_cancelled(table) == numbers[0]);
+  r = open_requests_take(table, numbers[0]);
+  assert_false(open_requests_give_back(table, r)); // once
+  open_requests_untell(table, numbers[0]);         // the process could not be told
+  say(b, EVENT_FLAGS, numbers[0], 0);
+  assert_true(apply(b));
+  assert_int_equal(told_again, 1);
+  assert_true(open_requests_cancelled(table) == numbers[0]);
+  end_all(b);
+}
+
+static void a_request_that_is_cancelled_before_it_is_sent_is_told_then(void **state)
+{
+  bench *b = *state;
+  open_requests *table = &b->child.requests;
+  uint64_t numbers[2];
+  input_block *block = calloc(1, sizeof *block);
+  TRITONBACKEND_Request *batch[] = {(TRITONBACKEND_Request *)&fakes[0],
+                                    (TRITONBACKEND_Request *)&fakes[1]};
+  assert_non_null(block);
+  assert_true(channel_allocate(b->child.channel, 64, &block->offset));
+  assert_null(open_requests_add(table, NULL, batch, 2, block, numbers));
+  fakes[1].cancelled = true; // and nobody looked
+  assert_true(open_requests_publish(table, numbers, 2));
+  assert_true(open_requests_cancelled(table) == numbers[1]);
+  end_all(b);
+}
+
 typedef struct taker {
   open_requests *table;
   uint64_t number;
@@ -469,6 +517,10 @@ int main(void)
       cmocka_unit_test_setup_teardown(a_number_is_of_one_request_once, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_is_not_sent_was_never_there, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_cancelled_request_is_told_once, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_cancellation_that_finds_the_request_busy_is_told_later,
+                                      set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_request_that_is_cancelled_before_it_is_sent_is_told_then,
+                                      set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_request_is_one_threads_at_a_time, set_up, tear_down),
       cmocka_unit_test_setup_teardown(an_answer_is_given_once, set_up, tear_down),
       cmocka_unit_test_setup_teardown(an_output_outside_fails_its_request, set_up, tear_down),
