@@ -7,7 +7,7 @@ import sys
 
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 FILE = re.compile(r"`([\w./-]+\.(?:c|h|py|md|sh|cmake|map|proto|lua))`")
-PATH = re.compile(r"`((?:src|backends|caches|include|tests|docs|bench|scripts|cmake)/[\w./-]+)`|\b(docs/[\w/-]+\.md)")
+PATH = re.compile(r"`((?:src|backends|caches|include|tests|docs|bench|scripts|cmake|deploy)/[\w./-]+)`|\b(docs/[\w/-]+\.md)")
 ELSEWHERE = {"trace_summary.py"}  # Triton's
 
 

@@ -8,12 +8,11 @@ import re
 import socket
 import subprocess
 import threading
-import urllib.parse
-import urllib.request
 import zlib
 
 import pytest
 from conftest import PATIENCE, copy_model, make_faulty, make_identity, wait_for
+from prometheus import scraping
 from prometheus_client.parser import text_string_to_metric_families
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[2,1],"datatype":"FP32","data":[1,2]}]}'
@@ -300,33 +299,9 @@ def test_a_real_prometheus_scrapes_it(start_server, repository, tmp_path):
     server = start_server(repository)
     for _ in range(4):
         server.ask("/v2/models/m/infer", BODY)
-    config = tmp_path / "prometheus.yml"
-    config.write_text(
-        "scrape_configs:\n- job_name: nereid\n  scrape_interval: 100ms\n  scrape_timeout: 100ms\n"
-        f"  static_configs:\n  - targets: ['localhost:{server.metrics_port}']\n"
-    )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        prometheus = free.getsockname()[1]
-    with open(tmp_path / "prometheus.log", "w") as log:
-        process = subprocess.Popen(
-            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data",
-             f"--web.listen-address=127.0.0.1:{prometheus}"], stdout=log, stderr=subprocess.STDOUT,
-        )
-    try:
-        def scraped():
-            query = urllib.parse.urlencode({"query": 'nv_inference_request_success{model="m",version="1"}'})
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{prometheus}/api/v1/query?{query}", timeout=5) as reply:
-                    result = json.load(reply)["data"]["result"]
-            except OSError:
-                return None
-            return result and result[0]["value"][1]
-
-        assert wait_for("a scraped sample", scraped) == "4"
-    finally:
-        process.terminate()
-        process.wait()
+    with scraping(tmp_path, [server.metrics_port]) as prometheus:
+        success = 'nv_inference_request_success{model="m",version="1"}'
+        assert wait_for("a scraped sample", lambda: prometheus.values(success)) == [4]
 
 
 def test_opened_frameworks_are_told(start_server, repository):
