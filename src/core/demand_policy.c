@@ -10,21 +10,25 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static demand_model *last_used(demand_model *models, size_t count)
+#define NOBODY UINT64_MAX // is spared
+
+// Models that were used at this moment or later are spared: an ensemble and the models of its
+// steps, which were used with it. What nobody has used yet is not.
+static uint64_t last_use(const demand_model *models, size_t count)
 {
-  demand_model *found = NULL;
+  uint64_t last = 1;
   for (size_t i = 0; i < count; i++)
-    if (!models[i].leaving && (found == NULL || models[i].used_ns > found->used_ns))
-      found = &models[i];
-  return found;
+    if (!models[i].leaving && models[i].used_ns > last)
+      last = models[i].used_ns;
+  return last;
 }
 
-static demand_model *longest_unused(demand_model *models, size_t count, const demand_model *spared)
+static demand_model *longest_unused(demand_model *models, size_t count, uint64_t spared_ns)
 {
   demand_model *found = NULL;
   for (size_t i = 0; i < count; i++) {
     demand_model *m = &models[i];
-    bool may_go = !m->in_use && !m->pinned && !m->leaving && !m->goes && m != spared;
+    bool may_go = !m->in_use && !m->pinned && !m->leaving && !m->goes && m->used_ns < spared_ns;
     if (may_go && (found == NULL || m->used_ns < found->used_ns))
       found = m;
   }
@@ -33,12 +37,12 @@ static demand_model *longest_unused(demand_model *models, size_t count, const de
 
 // Whether there will be more room in a while.
 static bool is_worth_waiting(const demand_model *models, size_t count, const demand_need *need,
-                             const demand_model *spared)
+                             uint64_t spared_ns)
 {
   bool worth = need->loading_bytes > 0;
   for (size_t i = 0; i < count; i++) {
     const demand_model *m = &models[i];
-    worth = worth || m->leaving || m->goes || (m->in_use && !m->pinned && m != spared);
+    worth = worth || m->leaving || m->goes || (m->in_use && !m->pinned && m->used_ns < spared_ns);
   }
   return worth && need->waited_ns < DEMAND_PATIENCE_NS;
 }
@@ -55,13 +59,14 @@ demand_verdict demand_decide(demand_model *models, size_t count, const demand_ne
   }
   if (saturating_add(saturating_add(staying, need->bytes), leaving) <= need->budget)
     return DEMAND_FITS;
-  demand_model *m, *spared = need->is_load ? NULL : last_used(models, count);
+  demand_model *m;
+  uint64_t spared_ns = need->is_load ? NOBODY : last_use(models, count);
   while (saturating_add(staying, need->bytes) > need->budget &&
-         (m = longest_unused(models, count, spared)) != NULL) {
+         (m = longest_unused(models, count, spared_ns)) != NULL) {
     m->goes = true;
     staying -= m->bytes;
   }
-  return is_worth_waiting(models, count, need, spared) ? DEMAND_WAITS : DEMAND_EXCEEDS;
+  return is_worth_waiting(models, count, need, spared_ns) ? DEMAND_WAITS : DEMAND_EXCEEDS;
 }
 
 demand_retry demand_decide_retry(const demand_failures *failures, uint64_t now_ns)

@@ -38,7 +38,7 @@ typedef enum demand_verdict {
 #define DEMAND_PATIENCE_NS UINT64_C(2000000000)
 
 // Marks those that go, the longest unused first and no more than are needed. Where none is to be
-// loaded the one that was used last stays.
+// loaded what was used last stays: a model, or an ensemble with the models of its steps.
 demand_verdict demand_decide(demand_model *models, size_t count, const demand_need *need);
 
 // A model that failed to load.

@@ -25,7 +25,7 @@ static error *find_models(ensemble_run *run)
     if (*m == NULL) {
       RETURN_IF_ERROR(server_find_version(run->ensemble->entries[i], step->version, m));
       if (s->demand != NULL)
-        model_touch(*m);
+        model_touch_with(*m, run->model);
     }
     run->has_waves = run->has_waves || (*m)->target.signature.decoupled;
   }

@@ -316,6 +316,13 @@ void model_touch(model *m)
   atomic_store_explicit(&m->used_ns, clock_monotonic_ns(), memory_order_relaxed);
 }
 
+void model_touch_with(model *m, const model *ensemble)
+{
+  uint64_t used = atomic_load_explicit(&ensemble->used_ns, memory_order_relaxed);
+  if (atomic_load_explicit(&m->used_ns, memory_order_relaxed) < used)
+    atomic_store_explicit(&m->used_ns, used, memory_order_relaxed);
+}
+
 error *model_complete_config(model *m, const Inference__ModelConfig *found)
 {
   if (m->stage != MODEL_COMPLETING)

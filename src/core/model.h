@@ -133,6 +133,8 @@ void model_destroy(model *m);
 
 // A request has come for it, of a server that loads on demand.
 void model_touch(model *m);
+// It is used by the ensemble's request: at the same moment, so that both stay or go together.
+void model_touch_with(model *m, const model *ensemble);
 
 // Takes what the backend found, while ModelInitialize runs; else INVALID_ARG.
 error *model_complete_config(model *m, const Inference__ModelConfig *found);

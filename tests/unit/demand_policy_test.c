@@ -114,6 +114,29 @@ static void the_last_used_one_stays_where_none_is_wanted(void **state)
   assert_false(models[0].goes);
 }
 
+static void an_ensemble_that_was_used_last_stays_with_its_steps(void **state)
+{
+  (void)state;
+  const demand_need none = {.budget = 100};
+  demand_model models[] = {{.bytes = 60, .used_ns = 7},
+                           {.bytes = 60, .used_ns = 7},
+                           {.bytes = 0, .used_ns = 7},
+                           {.bytes = 60, .used_ns = 3}};
+  assert_int_equal(demand_decide(models, 4, &none), DEMAND_WAITS);
+  assert_true(!models[0].goes && !models[1].goes && !models[2].goes && models[3].goes);
+  assert_int_equal(demand_decide(models, 3, &none), DEMAND_EXCEEDS);
+  assert_true(!models[0].goes && !models[1].goes && !models[2].goes);
+}
+
+static void what_nobody_has_used_goes(void **state)
+{
+  (void)state;
+  const demand_need none = {.budget = 100};
+  demand_model models[] = {{.bytes = 60}, {.bytes = 60}};
+  assert_int_equal(demand_decide(models, 2, &none), DEMAND_WAITS);
+  assert_true(models[0].goes != models[1].goes);
+}
+
 static void sums_do_not_overflow(void **state)
 {
   (void)state;
@@ -158,6 +181,8 @@ int main(void)
       cmocka_unit_test(nobody_waits_for_what_never_goes),
       cmocka_unit_test(too_large_a_model_has_the_others_go_first),
       cmocka_unit_test(the_last_used_one_stays_where_none_is_wanted),
+      cmocka_unit_test(an_ensemble_that_was_used_last_stays_with_its_steps),
+      cmocka_unit_test(what_nobody_has_used_goes),
       cmocka_unit_test(sums_do_not_overflow),
       cmocka_unit_test(a_broken_model_is_tried_more_and_more_seldom),
       cmocka_unit_test(its_files_are_looked_at_once_a_second),
