@@ -120,7 +120,9 @@ static void a_cancellation_may_overtake_its_batch(void **state)
 static void cancellations_of_requests_that_are_over_push_out_none_of_a_batch(void **state)
 {
   bench *b = *state;
-  enum { BATCH = 8 };
+  enum {
+    BATCH = 8
+  };
   for (uint64_t number = 1; number <= 3 * HOST_EARLY_CANCELS; number++)
     host_request_cancel(&b->host, number); // the last ones are of the next batch
   read_batch(b, 3 * HOST_EARLY_CANCELS - BATCH + 1, BATCH);
@@ -137,8 +139,8 @@ static void an_answers_block_stays_while_the_server_reads_it(void **state)
   channel_message answer = {.kind = ISOLATED_EXECUTE}, read;
   size_t used, kept;
   buffer_append(&content, text, sizeof(text));
-  assert_true(host_send(&b->host, b->instance.ring, CHANNEL_ANSWERS, &answer, &content,
-                        &b->instance.lent));
+  assert_true(
+      host_send(&b->host, b->instance.ring, CHANNEL_ANSWERS, &answer, &content, &b->instance.lent));
   assert_int_equal(channel_receive(b->server_ring, CHANNEL_ANSWERS, -1, &read), CHANNEL_MESSAGE);
   assert_false(host_instance_rest(&b->instance));
   channel_memory(b->host.channel, &used, &kept);
