@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "core/backend_search.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,7 @@ void batch_strategy_close(model *m)
   struct custom_strategy *s = m->strategy;
   if (s == NULL)
     return;
+  assert(m->shared.scheduler == NULL || scheduler_pending(m->shared.scheduler) == 0);
   if (s->initialized)
     log_failure(m, "batcher finalization", s->batcher_finalize(s->batcher));
   library_close(s->library);

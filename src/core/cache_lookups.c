@@ -86,6 +86,7 @@ void cache_lookups_free(cache_lookups *l)
 
 bool cache_lookups_add(cache_lookups *l, request *r)
 {
+  assert(r->item.state == ITEM_OUTSIDE && !list_is_linked(&r->item.node));
   LOCK_SCOPE(&l->lock);
   if (l->waiting_count >= (size_t)WAITING_FOR_ONE * l->thread_count)
     return false;

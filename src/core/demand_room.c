@@ -192,6 +192,7 @@ static demand_verdict make_room(demand *d, const demand_load *l, uint64_t loadin
 // The load's turn. False: it waits for room.
 static bool admit(demand *d, demand_load *l)
 {
+  assert(lock_is_held(&d->lock) && list_is_linked(&l->node));
   uint64_t loading = d->loading_bytes;
   bool wanted = !list_is_empty(&l->waiting) && !d->ending;
   bool ending = d->ending;
@@ -216,6 +217,7 @@ static bool admit(demand *d, demand_load *l)
 
 static void settle(demand *d)
 {
+  assert(lock_is_held(&d->lock));
   uint64_t loading = d->loading_bytes;
   d->unsettled = false;
   pthread_mutex_unlock(&d->lock);

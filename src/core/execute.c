@@ -246,6 +246,8 @@ static void begin_ahead(instance *i)
   scheduler *s = i->scheduler;
   if (i->permit != NULL)
     return; // it has what one execution takes; the next one asks again
+  if (!instance_is_running(i))
+    return; // it warms up: what waits is for instances that are ready
   while (max_executions != NULL && i->begun_count < MAX_INSTANCE_BEGUN &&
          scheduler_pending(s) > 0 && i->begun_count < max_executions(i)) {
     size_t instances = atomic_load_explicit(&i->shared->instance_count, memory_order_relaxed);

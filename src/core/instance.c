@@ -98,11 +98,6 @@ static void set_stage(instance *i, instance_stage to)
   atomic_store_explicit(&i->stage, to, memory_order_relaxed);
 }
 
-static bool is_running(const instance *i)
-{
-  return atomic_load_explicit(&i->stage, memory_order_relaxed) == INSTANCE_RUNNING;
-}
-
 // What it waits for to run, where there is a rate limiter. A passive instance never runs, and needs
 // nothing.
 static error *join_rate_limiter(instance *i)
@@ -358,7 +353,7 @@ static error *make_batch(instance *i, size_t capacity)
 
 error *instance_make_room(instance *i, size_t count)
 {
-  assert(!is_running(i));
+  assert(!instance_is_running(i));
   error *e = make_batch(i, count);
   if (e != NULL)
     free_batch(i);
@@ -367,13 +362,14 @@ error *instance_make_room(instance *i, size_t count)
 
 void instance_free_room(instance *i)
 {
-  assert(!is_running(i) && i->begun_count == 0);
+  assert(!instance_is_running(i) && i->begun_count == 0);
   free_batch(i);
 }
 
 void instance_follow(instance *i, instance *mate)
 {
-  assert(!is_running(i) && !is_running(mate) && i->leader == i && mate->next == mate->leader);
+  assert(!instance_is_running(i) && !instance_is_running(mate) && i->leader == i &&
+         mate->next == mate->leader);
   i->leader = mate->leader;
   i->next = mate->next;
   mate->next = i;
@@ -384,7 +380,8 @@ error *instance_start(instance *i)
 {
   char fault[GPU_FAULT_BYTES];
   uint32_t rows = i->shared->max_batch_size;
-  if (i->group->passive || is_running(i) || instance_has_gpu_fault(i, fault, sizeof(fault)))
+  if (i->group->passive || instance_is_running(i) ||
+      instance_has_gpu_fault(i, fault, sizeof(fault)))
     return NULL;
   error *e = make_batch(i, rows < MAX_REQUESTS ? rows : MAX_REQUESTS);
   if (e == NULL && i->leader == i)
@@ -398,7 +395,7 @@ error *instance_start(instance *i)
 
 void instance_dismiss(instance *i)
 {
-  if (is_running(i)) {
+  if (instance_is_running(i)) {
     scheduler_dismiss(i->scheduler, &i->leaving);
     instance_end_wait(NULL, i);
   }
@@ -406,7 +403,7 @@ void instance_dismiss(instance *i)
 
 void instance_join(instance *i)
 {
-  if (is_running(i)) {
+  if (instance_is_running(i)) {
     if (i->leader == i)
       pthread_join(i->thread, NULL);
     set_stage(i, INSTANCE_INITIALIZED);
@@ -416,7 +413,7 @@ void instance_join(instance *i)
 void instance_free(instance *i)
 {
   const backend_functions *functions = &i->shared->backend->functions;
-  assert(!is_running(i) && i->begun_count == 0);
+  assert(!instance_is_running(i) && i->begun_count == 0);
   if (i->stage == INSTANCE_INITIALIZED && functions->model_instance_finalize != NULL) {
     AUTO_ERROR error *e = (error *)functions->model_instance_finalize(i);
     if (e != NULL)
@@ -463,6 +460,6 @@ statistics *instance_counters(instance *i, bool *single_writer)
     *single_writer = false;
     return &i->on_gpu->counters;
   }
-  *single_writer = is_running(i) && pthread_equal(i->leader->thread, pthread_self());
+  *single_writer = instance_is_running(i) && pthread_equal(i->leader->thread, pthread_self());
   return *single_writer ? &i->counters : &i->shared->target->shared_statistics;
 }

@@ -118,6 +118,12 @@ struct TRITONBACKEND_ModelInstance {
   memory_report memory; // what the backend says that it takes
 };
 
+// Whether it has its thread: clients' requests are executed on it. Any thread.
+static inline bool instance_is_running(const instance *i)
+{
+  return atomic_load_explicit(&i->stage, memory_order_relaxed) == INSTANCE_RUNNING;
+}
+
 // Where the policies of all instances of a model want its threads, when they all want the same;
 // else anywhere. INVALID_ARG for a setting that cannot be read.
 error *instance_common_placement(const setting_list *host_policies,

@@ -116,9 +116,10 @@ struct TRITONBACKEND_Model {
 };
 
 // Loads the backend library, calls ModelInitialize (auto-complete), normalises and validates the
-// configuration, makes all instances and starts their threads. Blocks as long as the backend takes;
-// call on a load thread. On success *m holds one reference. Errors: whatever the backend or the
-// configuration says, with its code; everything made so far is released.
+// configuration and makes all instances; their threads come with the first queued request. Blocks
+// as long as the backend takes; call on a load thread. On success *m holds one reference. Errors:
+// whatever the backend or the configuration says, with its code; everything made so far is
+// released.
 error *model_load(const model_environment *environment, model_source *source, model **m);
 
 // Opens the model's directory; the caller closes *dir, also after an error.

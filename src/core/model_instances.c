@@ -395,6 +395,7 @@ static void dismiss_all(const instance_set *set)
 
 static error *start_added(replacement *r)
 {
+  assert(lock_is_held(&r->m->start_lock));
   for (size_t i = 0; model_is_started(r->m) && i < r->added->count; i++)
     RETURN_IF_ERROR(instance_start(r->added->items[i]));
   return NULL;
@@ -434,6 +435,7 @@ static void exchange_groups(replacement *r)
 static void exchange(replacement *r)
 {
   model *m = r->m;
+  assert(lock_is_held(&m->start_lock));
   LOCK_SCOPE(&m->instance_lock);
   exchange_groups(r);
   for (size_t i = 0; i < r->removed->count; i++)

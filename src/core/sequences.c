@@ -294,6 +294,7 @@ static error *give_states(const sequences *s, request *r)
 static error *start(sequences *s, request *r)
 {
   const sequence_slot *slot = r->item.sequence->slot;
+  assert(!sequence_item_waits(&r->item)); // the only one of its sequence, until its release
   refusal reason;
   bool has_place = r->factory->ordering != NULL; // it goes again
   const instance_queue *queue = &queues_of(s)->list[slot->instance];

@@ -2,7 +2,7 @@
 // Copies of requests that go to another version of their model, for its operator to see how it
 // does: their answers are counted and dropped. Nothing of it holds up or fails the request that was
 // copied: there is an end to how many there are, and to what they hold. Made by whoever submits
-// that request, ended by the backends' threads.
+// that request, ended by whoever answers them.
 #ifndef NEREID_CORE_SHADOW_H
 #define NEREID_CORE_SHADOW_H
 

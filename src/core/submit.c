@@ -49,8 +49,11 @@ static bool enqueue(model *m, request *r, error **e, refused_reason *why)
   *why = REFUSED_RESOURCES;
   if (!model_is_started(m) && (*e = model_start(m)) != NULL)
     return false;
-  if (model_queue_add(m, r, &reason))
-    return true; // another thread may have finished it already
+  model_ref(m); // another thread may finish the request, whose reference goes with it
+  bool added = model_queue_add(m, r, &reason);
+  model_unref(m);
+  if (added)
+    return true;
   *e = reason == REFUSAL_LATENCY ? model_queue_latency_error(m, r) : refusal_error(r, reason);
   *why = refused_of(reason);
   return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A list of slots behind a lock, and at most one thread at a time that sends from its head. Called
-// by instances' threads (deliver) and by the scheduler (reserve).
+// by whoever answers (deliver), and by the scheduler and the cache's look-ups (reserve).
 #include "schedule/ordering.h"
 
 #include "base/thread.h"
@@ -64,11 +64,17 @@ static ordering_payload *pop_ready(ordering *o)
   return payload;
 }
 
+static bool has_final(const ordering_slot *slot)
+{
+  const list_node *last = list_last(&slot->payloads);
+  return last != NULL && container_of(last, ordering_payload, node)->final;
+}
+
 void ordering_deliver(ordering *o, ordering_slot *slot, ordering_payload *payload_owned, bool final)
 {
   *payload_owned = (ordering_payload){.final = final};
   pthread_mutex_lock(&o->lock);
-  assert(slot->reserved);
+  assert(slot->reserved && !has_final(slot));
   list_append(&slot->payloads, &payload_owned->node);
   if (!o->sending) {
     o->sending = true;

@@ -33,7 +33,8 @@ typedef void ordering_send(void *context, ordering_payload *payload_owned);
 error *ordering_new(ordering_send *send, void *context, ordering **o);
 void ordering_free(ordering *o); // no slot reserved, nobody in ordering_deliver
 
-// Reserves the next slot. The scheduler calls this under its lock, in queue order.
+// Reserves the next slot. The scheduler calls this under its lock, in queue order; an answer that
+// is found in the cache gets its slot then.
 void ordering_reserve(ordering *o, ordering_slot *slot);
 
 // Hands in the next response of a slot; exactly one of a slot is final, and nothing follows it.

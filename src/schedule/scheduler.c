@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock, the idle instances and the wake-ups around the queue and its policy. Called by
-// front-end threads (enqueue, cancel), instances' threads (take) and the timekeeper (expiry). The
-// lock is held for list operations only; callbacks and system calls come after it.
+// The lock, the idle instances and the wake-ups around the queue and its policy. Called by whoever
+// submits or cancels (enqueue, claim, cancel), instances' threads (take) and the timekeeper
+// (expiry). Callbacks and system calls come after the lock, but for the strategy, `may_run` and the
+// wake-ups of scheduler_stop.
 #include "schedule/scheduler.h"
 
 #include "base/cleanup.h"
@@ -612,6 +613,7 @@ void *scheduler_claim(scheduler *s, queue_item *item, claimed_worker **claimed)
     queue_item *taken;
     collect(s, &taken, 1, decision.reason);
     *claimed = first_idle(s);
+    assert(*claimed != s->leader); // it sleeps until it is woken
     owner = (*claimed)->owner;
     unlist_worker(s, *claimed);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue of one model version and what decides its batches. Front-end threads put items in, idle
+// The queue of one model version and what decides its batches. Whoever submits puts items in, idle
 // instance threads pull batches out: there is no thread between. The policy itself
 // (schedule/batch_policy.h) is a pure function of queue, configuration and time.
 #ifndef NEREID_SCHEDULE_SCHEDULER_H
@@ -52,8 +52,8 @@ typedef enum refusal {
   REFUSAL_SEQUENCE_TIMEOUT, // its sequence found no slot in time, UNAVAILABLE
 } refusal;
 
-// Called with no lock held, on the thread that found out (timekeeper, instance, stopper); owns the
-// item from then on.
+// Called with no lock held, on the thread that found out (timekeeper, instance, stopper, the GPUs'
+// watch); owns the item from then on.
 typedef void scheduler_refuse(void *context, queue_item *item_owned, refusal reason);
 
 // Copies `config`. `refuse` is how queued items that will not be executed come back. `clock` must

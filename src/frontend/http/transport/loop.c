@@ -11,6 +11,7 @@
 #include "frontend/http/transport/head.h"
 #include "frontend/http/transport/library_calls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <gnutls/x509.h>
 #include <microhttpd.h>
@@ -281,6 +282,7 @@ void loops_stop(loops *all)
     loop *l = &all->loops[i];
     loop_core_join(&l->core);
     loop_core_take_arrivals(&l->core, NULL);
+    assert(l->core.in_flight == 0); // no connection is suspended
     if (l->daemon != NULL)
       MHD_stop_daemon(l->daemon);
   }
