@@ -262,6 +262,9 @@ const option option_table[] = {
     TEXT(METRICS, "metrics-address", "<address>", metrics.address, "",
          "Address to listen on, as of HTTP; that one when empty."),
     PORT(METRICS, "metrics-port", metrics.port, "8002"),
+    FLAG(METRICS, "metrics-on-http", metrics_on_http,
+         "Serve GET /metrics at the HTTP port, too, to whoever may read statistics. Not in "
+         "Triton."),
     DOUBLE(METRICS, "metrics-interval-ms", "<ms>", metrics_interval_ms, "2000",
            "Time between two samples of GPUs; the least one of CPU use."),
     LIST(METRICS, "metrics-config", "<setting>=<value>", metrics_configs,

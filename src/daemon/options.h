@@ -86,6 +86,7 @@ typedef struct daemon_options {
   bool allow_metrics;
   bool allow_gpu_metrics;
   bool allow_cpu_metrics;
+  bool metrics_on_http;
   listen_options metrics; // address "": as for HTTP
   double metrics_interval_ms;
   string_list metrics_configs; // "<setting>=<value>"

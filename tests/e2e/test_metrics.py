@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics as Prometheus sees them: its own parser, its own linter, and a real Prometheus that scrapes."""
 import concurrent.futures
+import contextlib
 import gzip
 import json
 import os
@@ -8,12 +9,14 @@ import re
 import socket
 import subprocess
 import threading
+import urllib.request
 import zlib
 
 import pytest
 from conftest import PATIENCE, copy_model, make_faulty, make_identity, wait_for
 from prometheus import scraping
 from prometheus_client.parser import text_string_to_metric_families
+from test_sockets import UnixConnection
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[2,1],"datatype":"FP32","data":[1,2]}]}'
 
@@ -95,6 +98,46 @@ def test_metrics_can_be_turned_off(start_server, repository):
     assert "nv_cpu" not in text and "nv_inference_count" in text and "_bucket" not in text
     server = start_server(repository, flags=["--allow-metrics=false"])
     assert "Metrics Service" not in server.log
+
+
+def families(text):
+    return {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+
+
+def test_the_http_port_has_metrics_where_they_are_asked_for(start_server, repository, machine_address):
+    make_identity(repository, "m")
+    server = start_server(repository)
+    assert server.ask("/metrics").status == 404  # as Triton
+    server = start_server(repository, flags=["--metrics-on-http", "--http-address=0.0.0.0"])
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
+    for path in ("/metrics", "/metrics/"):
+        answer = server.ask(path)
+        assert answer.status == 200 and answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert families(answer.text) == families(scrape(server)) and "nv_inference_request_success" in answer.text
+    packed = server.ask("/metrics", headers={"Accept-Encoding": "gzip"})
+    assert families(gzip.decompress(packed.body).decode()) == families(scrape(server))
+    assert server.ask("/metrics", method="HEAD").status == 200
+    assert server.ask("/metrics", b"").status == 405 and server.ask("/other").status == 404
+    with urllib.request.urlopen(f"http://{machine_address}:{server.http_port}/metrics", timeout=PATIENCE) as reply:
+        assert families(reply.read().decode()) == families(scrape(server))
+    server = start_server(repository, flags=["--metrics-on-http", "--allow-metrics=false"])
+    assert server.ask("/metrics").status == 404
+
+
+def test_who_may_read_statistics_may_read_metrics_at_the_http_port(start_server, repository, tmp_path):
+    make_identity(repository, "m")
+    admin = str(tmp_path / "admin.sock")
+    flags = ["--metrics-on-http", "--secure", "--allow-root"]
+    assert start_server(repository, flags=flags).ask("/metrics").status == 200  # statistics are no admin requests
+    server = start_server(repository, flags=[*flags, f"--admin-address=unix:{admin}", "--http-restricted-api=statistics:the-key=secret"])
+    refused = server.ask("/metrics")
+    assert refused.status == 403 and json.loads(refused.text)["error"] == "This API is restricted, expecting header 'the-key'"
+    assert server.ask("/metrics", headers={"the-key": "wrong"}).status == 403
+    assert server.ask("/metrics", headers={"the-key": "secret"}).status == 200
+    assert scrape(server)  # its own port wants none
+    with contextlib.closing(UnixConnection(admin)) as connection:
+        connection.request("GET", "/metrics")
+        assert connection.getresponse().status == 200
 
 
 def buckets(text, family):

@@ -45,6 +45,7 @@ typedef struct listener_options {
                               // header
   unsigned min_rate;          // bytes per second that are progress of a body or reply; 0: any
   unsigned idle_timeout_ms;   // a keep-alive connection between two requests
+  bool metrics_too;           // GET /metrics beside the API
 
   // --- gRPC's
 

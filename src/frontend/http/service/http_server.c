@@ -41,7 +41,7 @@ static error *start(listener *l, const route_table *routes)
 
 static error *start_http(listener *l)
 {
-  return start(l, &http_routes);
+  return start(l, l->options.metrics_too ? &http_routes_with_metrics : &http_routes);
 }
 
 static error *start_metrics(listener *l)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GET /metrics: the routes of a listener of its own, which answers when the inference port is full
-// and stays up while that one drains. Its loop's thread.
+// and stays up while that one drains, on its loop's thread; and the handler for the inference port,
+// where a scrape must not hold inferences up: on a thread for jobs.
 #include "frontend/common/net/compress.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
@@ -44,6 +45,11 @@ static void handle_metrics(exchange *x)
   }
   if (metrics != NULL)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricsDelete(metrics));
+}
+
+void handle_metrics_too(exchange *x)
+{
+  exchange_run_job(x, JOB_COMPUTES, handle_metrics, NULL);
 }
 
 // As Triton: any other path is an empty page.

@@ -63,10 +63,23 @@ static const route rows[] = {
     OF_MEMORY(GET, "cuda", "/status", BODY_IGNORED, handle_memory_status),
     OF_MEMORY(POST, "cuda", "/register", BODY_JSON, handle_memory_register),
     OF_MEMORY(POST, "cuda", "/unregister", BODY_JSON, handle_memory_unregister),
+
+    // The last METRICS_ROWS, where flags ask for them: whoever may read statistics may read these.
+    {GET, "/metrics", CATEGORY_STATISTICS, BODY_IGNORED, handle_metrics_too},
+    {GET, "/metrics/", CATEGORY_STATISTICS, BODY_IGNORED, handle_metrics_too},
 };
+
+#define METRICS_ROWS 2
+#define ROWS         (sizeof(rows) / sizeof(rows[0]))
 
 const route_table http_routes = {
     .rows = rows,
-    .count = sizeof(rows) / sizeof(rows[0]),
+    .count = ROWS - METRICS_ROWS,
+    .admit = {[BODY_TENSORS] = infer_admit, [BODY_GENERATE] = generate_admit},
+};
+
+const route_table http_routes_with_metrics = {
+    .rows = rows,
+    .count = ROWS,
     .admit = {[BODY_TENSORS] = infer_admit, [BODY_GENERATE] = generate_admit},
 };

@@ -7,7 +7,8 @@
 #include "frontend/http/exchange/routing.h"
 
 extern const route_table http_routes;
-extern const route_table metrics_routes; // metrics.c: of the port for metrics
+extern const route_table http_routes_with_metrics; // the same, and GET /metrics
+extern const route_table metrics_routes;           // metrics.c: of the port for metrics
 
 // control.c
 void handle_server_metadata(exchange *x);
@@ -34,6 +35,9 @@ void handle_version_routing(exchange *x);
 void handle_logging(exchange *x);
 // trace_setting.c
 void handle_trace_setting(exchange *x);
+
+// metrics.c
+void handle_metrics_too(exchange *x);
 
 // infer.c
 void handle_infer(exchange *x);
