@@ -40,8 +40,8 @@ TRITONBACKEND_ISPEC void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInsta
                                                         int64_t timeout_us, bool *pending);
 
 // That TRITONBACKEND_ModelInstanceReady is about to be called: asks whoever is to be asked, and
-// does not wait for the answer. So many instances take the time of the slowest, not of all. Each
-// call is followed by one of the other.
+// does not wait for the answer. So many instances take the time of the slowest, not of all. A call
+// of the other follows, unless the instance's GPU fails or the instance leaves meanwhile.
 TRITONBACKEND_ISPEC void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance);
 
 // With Begin and End: how many executions of the instance may be begun and not ended, as far as is

@@ -63,7 +63,7 @@ bool model_is_healthy(model *m)
   instance_set *set = enter(m);
   for (size_t i = 0; i < set->count; i++) {
     AUTO_ERROR error *e = instance_gpu_refusal(set->items[i]);
-    if (e == NULL) // else the backend may hang
+    if (e == NULL) // else the backend may hang, and is not heard although it was asked
       e = instance_ready(set->items[i]);
     if (e != NULL)
       log_verbose(1, "instance '%s' is not ready: %s", set->items[i]->name, error_message(e));
