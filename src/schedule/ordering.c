@@ -74,7 +74,8 @@ void ordering_deliver(ordering *o, ordering_slot *slot, ordering_payload *payloa
 {
   *payload_owned = (ordering_payload){.final = final};
   pthread_mutex_lock(&o->lock);
-  assert(slot->reserved && !has_final(slot));
+  assert(slot->reserved);
+  assert(!has_final(slot));
   list_append(&slot->payloads, &payload_owned->node);
   if (!o->sending) {
     o->sending = true;
