@@ -333,7 +333,7 @@ RACES = [
          "  LOCK_SCOPE(&c->exchange_mutex);\n  c->exchange = x;", "  c->exchange = x;",
          e2e("test_lifecycle.py", "reset_their_connections", "tsan")),
     Seed("answers_unlocked", "race: answers are put in order without the lock", "src/schedule/ordering.c",
-         "  pthread_mutex_lock(&o->lock);\n  assert(slot->reserved && ", "  assert(slot->reserved && ",
+         "  pthread_mutex_lock(&o->lock);\n  assert(slot->reserved);", "  assert(slot->reserved);",
          unit("ordering_test", "tsan")),
 ]
 
