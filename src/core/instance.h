@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "core/host_placement.h"
+#include "core/load_pool.h"
 #include "core/memory_report.h"
 #include "core/rate_limiter.h"
 #include "core/server_options.h"
@@ -116,6 +117,7 @@ struct TRITONBACKEND_ModelInstance {
   rate_permit *permit;  // NULL: it runs when it has work
   bool asked, granted;  // for its thread: it has asked for the next execution, and need not wait
   memory_report memory; // what the backend says that it takes
+  load_task leave_task; // ends it once its sequences have: core/model_instances.c
 };
 
 // Whether it has its thread: clients' requests are executed on it. Any thread.

@@ -13,21 +13,6 @@
 
 #define HELPERS 16
 
-// Waits for a model without references and takes it off the list; NULL when the end was asked for
-// and there is none.
-static model *take_unreferenced(live_models *live)
-{
-  LOCK_SCOPE(&live->lock);
-  while (list_is_empty(&live->destroy_queue) && !live->ending)
-    pthread_cond_wait(&live->queued, &live->lock);
-  model *m = container_of(list_take_first(&live->destroy_queue), model, destroy_node);
-  if (m == NULL)
-    return NULL;
-  assert(refcount_peek(&m->target.references) == 0);
-  list_remove(&m->live_node);
-  return m;
-}
-
 static void destroy(load_task *reap_task)
 {
   model *m = container_of(reap_task, model, reap_task);
@@ -43,16 +28,32 @@ static void destroy(load_task *reap_task)
   pthread_cond_broadcast(&live->gone);
 }
 
+// Waits for what is to be done; NULL when the end was asked for and there is nothing.
+static load_task *take_task(live_models *live)
+{
+  LOCK_SCOPE(&live->lock);
+  while (list_is_empty(&live->destroy_queue) && list_is_empty(&live->tasks) && !live->ending)
+    pthread_cond_wait(&live->queued, &live->lock);
+  load_task *task = container_of(list_take_first(&live->tasks), load_task, node);
+  if (task != NULL)
+    return task;
+  model *m = container_of(list_take_first(&live->destroy_queue), model, destroy_node);
+  if (m == NULL)
+    return NULL;
+  assert(refcount_peek(&m->target.references) == 0);
+  list_remove(&m->live_node);
+  m->reap_task.run = destroy;
+  return &m->reap_task;
+}
+
 // A backend may take a second for each model, so several are destroyed at a time; where no thread
 // can be had, this one does it.
 static void *reap(void *list)
 {
   live_models *live = list;
-  model *m;
-  while ((m = take_unreferenced(live)) != NULL) {
-    m->reap_task.run = destroy;
-    load_pool_add(&live->helpers, &m->reap_task);
-  }
+  load_task *task;
+  while ((task = take_task(live)) != NULL)
+    load_pool_add(&live->helpers, task);
   return NULL;
 }
 
@@ -61,6 +62,7 @@ error *live_models_init(live_models *live, model_gone *on_gone, void *context)
   *live = (live_models){.on_gone = on_gone, .context = context};
   list_init(&live->models);
   list_init(&live->destroy_queue);
+  list_init(&live->tasks);
   pthread_mutex_init(&live->lock, NULL);
   pthread_cond_init(&live->queued, NULL);
   pthread_cond_init(&live->gone, NULL);
@@ -104,6 +106,13 @@ void live_models_queue_destroy(live_models *live, model *m)
 {
   LOCK_SCOPE(&live->lock);
   list_append(&live->destroy_queue, &m->destroy_node);
+  pthread_cond_signal(&live->queued);
+}
+
+void live_models_queue_task(live_models *live, load_task *task)
+{
+  LOCK_SCOPE(&live->lock);
+  list_append(&live->tasks, &task->node);
   pthread_cond_signal(&live->queued);
 }
 

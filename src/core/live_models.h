@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every model version that exists in a server, from its loading to its destruction, and the threads
 // that destroy those that nobody refers to any more (the reaper and its helpers), since
-// destroying joins threads and calls backends.
+// destroying joins threads and calls backends. They end single instances too.
 #ifndef NEREID_CORE_LIVE_MODELS_H
 #define NEREID_CORE_LIVE_MODELS_H
 
@@ -25,6 +25,7 @@ typedef struct live_models {
   list models;          // those that are not being destroyed, the newest first
   size_t count;         // those and the ones being destroyed
   list destroy_queue;   // in `models` too, but without references: to be destroyed
+  list tasks;           // of models with references
   bool ending;
   pthread_cond_t queued; // for the reaper
   pthread_cond_t gone;   // count fell
@@ -40,6 +41,9 @@ bool live_models_fini(live_models *live);
 
 void live_models_add(live_models *live, model *m);
 void live_models_queue_destroy(live_models *live, model *m); // model_environment.unreferenced
+// Runs `task` on one of these threads. It has a reference to a model, which it drops at its end.
+// Any thread; never runs it itself.
+void live_models_queue_task(live_models *live, load_task *task);
 
 // Calls `visit` for each model with the lock held: it must not block nor drop references.
 void live_models_visit(live_models *live, void (*visit)(void *context, model *m), void *context);

@@ -143,7 +143,7 @@ static version_fate fate_of(const load_operation *o, const version_slot *v, file
   if (o->anew || o->agents != NULL || v->state != VERSION_READY || before == NULL ||
       file_stamp_differs(stamp, v->stamp))
     return FATE_LOAD;
-  if (config_equal_but_groups(before, o->config) && model_can_update_instances(v->ready, o->config))
+  if (config_equal_but_groups(before, o->config) && model_can_update_instances(v->ready))
     return FATE_UPDATE;
   return config_equal_but_policy(before, o->config) ? FATE_STAY : FATE_LOAD;
 }

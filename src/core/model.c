@@ -72,6 +72,7 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->shared.rate_limiter = environment->rate_limiter;
   atomic_init(&m->shared.typical_ns, INSTANCE_SLOW_NS);
   atomic_init(&m->used_ns, clock_monotonic_ns());
+  pthread_mutex_init(&m->change_lock, NULL);
   pthread_mutex_init(&m->start_lock, NULL);
   pthread_mutex_init(&m->instance_lock, NULL);
   pthread_cond_init(&m->instances_left, NULL);
@@ -283,6 +284,7 @@ void model_destroy(model *m)
   model_gpus_free(m);
   model_cache_free(m->cache);
   config_free(m->config);
+  pthread_mutex_destroy(&m->change_lock);
   pthread_mutex_destroy(&m->start_lock);
   pthread_mutex_destroy(&m->instance_lock);
   pthread_cond_destroy(&m->instances_left);

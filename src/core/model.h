@@ -96,13 +96,15 @@ struct TRITONBACKEND_Model {
   struct ensemble *ensemble;         // core/ensemble.h; NULL: it is none
   struct state_rules *states;        // of its sequences (core/state_rules.h), or NULL
   cancelled_requests cancelled;
+  pthread_mutex_t change_lock;    // held while instances come or go; taken before the next two
   pthread_mutex_t start_lock;     // held while threads start
   _Atomic bool started;           // every instance has its thread; set under start_lock
   pthread_mutex_t instance_lock;  // guards what follows, and config's instance groups once it is
                                   // loaded; taken after start_lock
   struct instance_set *instances; // core/model_instances.h; NULL until they are made
-  pthread_cond_t instances_left;  // by a reader
-  struct gpu_counters **gpus;     // core/model_gpus.h
+  struct former_groups *former_groups; // of instances that leave
+  pthread_cond_t instances_left;       // by a reader
+  struct gpu_counters **gpus;          // core/model_gpus.h
   size_t gpu_count;
   char *metric_labels;              // rendered, without the braces; NULL where there are no metrics
   _Atomic uint64_t used_ns;         // when a request came last, where models are loaded on demand

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See model_instances.h. Sets are made and replaced on load threads; health and statistics are
-// asked by front ends. No lock is held while a backend is called.
+// See model_instances.h. Sets are made and replaced on load threads, and the reaper's take out
+// those that leave; health and statistics are asked by front ends. No lock but change_lock is held
+// while a backend is called.
 #include "core/model_instances.h"
 
 #include "base/checked.h"
@@ -9,6 +10,7 @@
 #include "base/thread.h"
 #include "core/gpu_watch.h"
 #include "core/gpus.h"
+#include "core/live_models.h"
 #include "core/model_gpus.h"
 #include "core/model_queue.h"
 #include "core/sequences.h"
@@ -30,14 +32,19 @@ static void leave(model *m, instance_set *set)
 {
   LOCK_SCOPE(&m->instance_lock);
   assert(set->readers > 0);
-  if (--set->readers == 0 && set != m->instances)
+  if (--set->readers == 0)
     pthread_cond_broadcast(&m->instances_left);
+}
+
+static size_t total(const instance_set *set)
+{
+  return set->count + set->leaving;
 }
 
 void model_visit_instances(model *m, void (*visit)(void *context, instance *i), void *context)
 {
   instance_set *set = enter(m);
-  for (size_t i = 0; i < set->count; i++)
+  for (size_t i = 0; i < total(set); i++)
     visit(context, set->items[i]);
   leave(m, set);
 }
@@ -95,7 +102,7 @@ void model_statistics_off_gpus(model *m, statistics *sum)
   statistics_add(sum, &m->target.shared_statistics);
   if (!model_is_started(m))
     return;
-  for (size_t i = 0; i < m->instances->count; i++)
+  for (size_t i = 0; i < total(m->instances); i++)
     statistics_add(sum, &m->instances->items[i]->counters);
 }
 
@@ -114,11 +121,12 @@ error *model_print_config(model *m, buffer *out)
 
 // ---- making ----
 
-static instance_set *new_set(const Inference__ModelConfig *config)
+// With room for `more` beside those of the configuration.
+static instance_set *new_set(const Inference__ModelConfig *config, size_t more)
 {
   size_t size;
-  bool fits =
-      checked_array_size(sizeof(instance_set), config_instances(config), sizeof(instance *), &size);
+  bool fits = checked_array_size(sizeof(instance_set), config_instances(config) + more,
+                                 sizeof(instance *), &size);
   return fits ? calloc(1, size) : NULL;
 }
 
@@ -208,7 +216,7 @@ static void publish_counts(model *m)
 
 error *model_instances_make(model *m)
 {
-  m->instances = new_set(m->config);
+  m->instances = new_set(m->config, 0);
   if (m->instances == NULL)
     return error_no_memory();
   for (size_t g = 0; g < m->config->n_instance_group; g++) {
@@ -239,14 +247,37 @@ error *model_start(model *m)
 
 static void join_all(const instance_set *set)
 {
-  for (size_t i = 0; i < set->count; i++)
+  for (size_t i = 0; i < total(set); i++)
     instance_join(set->items[i]);
 }
 
-static void free_all(const instance_set *set)
+static void end_instance(instance *i)
 {
-  for (size_t i = 0; i < set->count; i++)
-    instance_free(set->items[i]);
+  if (i->shared->sequences != NULL)
+    sequences_detach(i->shared->sequences, i);
+  instance_free(i);
+}
+
+static void end_all(const instance_set *set)
+{
+  for (size_t i = 0; i < total(set); i++)
+    end_instance(set->items[i]);
+}
+
+// The configuration that had the groups of instances that leave: they borrow them.
+typedef struct former_groups {
+  Inference__ModelConfig *config;
+  struct former_groups *next;
+} former_groups;
+
+static void free_former_groups(model *m)
+{
+  for (former_groups *former = m->former_groups, *next; former != NULL; former = next) {
+    next = former->next;
+    config_free(former->config);
+    free(former);
+  }
+  m->former_groups = NULL;
 }
 
 void model_instances_free(model *m)
@@ -255,8 +286,56 @@ void model_instances_free(model *m)
     return;
   assert(m->instances->readers == 0);
   join_all(m->instances);
-  free_all(m->instances);
+  end_all(m->instances);
   free(m->instances);
+  free_former_groups(m);
+}
+
+// ---- leaving late ----
+
+// What it has counted stays counted: readers of statistics see it here or there.
+static void take_out(model *m, instance *i)
+{
+  LOCK_SCOPE(&m->instance_lock);
+  instance_set *set = m->instances;
+  size_t at = set->count;
+  while (set->readers > 0)
+    pthread_cond_wait(&m->instances_left, &m->instance_lock);
+  while (set->items[at] != i) {
+    at++;
+    assert(at < total(set));
+  }
+  statistics_fold(&m->target.shared_statistics, &i->counters);
+  set->items[at] = set->items[total(set) - 1];
+  set->leaving--;
+}
+
+static void leave_late(load_task *task)
+{
+  instance *i = container_of(task, instance, leave_task);
+  model *m = i->shared->model;
+  pthread_mutex_lock(&m->change_lock);
+  instance_dismiss(i);
+  instance_join(i);
+  take_out(m, i);
+  log_info("instance '%s' of model '%s' version %" PRId64 " went: its sequences have ended",
+           i->name, m->name, m->target.version);
+  end_instance(i);
+  if (m->instances->leaving == 0)
+    free_former_groups(m);
+  pthread_mutex_unlock(&m->change_lock);
+  model_unref(m);
+}
+
+// Its last sequence has left it, on any thread; see sequences_leave. A model without references
+// ends all its instances itself.
+static void vacated(instance *i)
+{
+  model *m = i->shared->model;
+  if (!refcount_try_take(&m->target.references))
+    return;
+  i->leave_task.run = leave_late;
+  live_models_queue_task(m->live, &i->leave_task);
 }
 
 // ---- replacing ----
@@ -267,6 +346,8 @@ typedef struct replacement {
   size_t *former; // for each of its groups: 1 + the number of the equal one of now; 0: none
   instance_set *next;
   instance_set *added, *removed;
+  size_t late;                  // instances that leave when their sequences have ended
+  former_groups *former_groups; // room for `config`, where instances leave late
   Inference__ModelInstanceGroup **groups, **left; // room for those that are to be and that were
 } replacement;
 
@@ -277,6 +358,7 @@ static void fini_replacement(replacement *r)
   free(r->next);
   free(r->added);
   free(r->removed);
+  free(r->former_groups);
   free(r->groups);
   free(r->left);
 }
@@ -312,33 +394,19 @@ static error *prepare(replacement *r, const Inference__ModelConfig *config)
       config_normalize_instance_groups(r->config, prefers->groups, prefers->group_count, gpus));
   RETURN_IF_ERROR(config_validate_instance_groups(r->config, gpus, NULL));
   r->former = calloc(r->config->n_instance_group + 1, sizeof(*r->former));
-  r->next = new_set(r->config);
-  r->added = new_set(r->config);
-  r->removed = new_set(r->m->config);
+  r->next = new_set(r->config, total(r->m->instances));
+  r->added = new_set(r->config, 0);
+  r->removed = new_set(r->m->config, 0);
+  r->former_groups = calloc(1, sizeof(*r->former_groups));
   size_t group_count = r->config->n_instance_group + r->m->config->n_instance_group;
   r->groups = calloc(group_count + 1, sizeof(Inference__ModelInstanceGroup *));
   r->left = calloc(group_count + 1, sizeof(Inference__ModelInstanceGroup *));
   if (r->former == NULL || r->next == NULL || r->added == NULL || r->removed == NULL ||
-      r->groups == NULL || r->left == NULL)
+      r->former_groups == NULL || r->groups == NULL || r->left == NULL)
     return error_no_memory();
   for (size_t g = 0; g < r->config->n_instance_group; g++)
     RETURN_IF_ERROR(find_former(r, g, &r->former[g]));
   return NULL;
-}
-
-// Whether an instance of now would leave.
-static bool loses_instances(const replacement *r)
-{
-  for (size_t i = 0; i < r->m->instances->count; i++) {
-    const instance *now = r->m->instances->items[i];
-    bool stays = false;
-    for (size_t g = 0; g < r->config->n_instance_group && !stays; g++)
-      stays = r->former[g] != 0 && r->m->config->instance_group[r->former[g] - 1] == now->group &&
-              now->index < config_group_instances(r->config->instance_group[g]);
-    if (!stays)
-      return true;
-  }
-  return false;
 }
 
 // The group that the instances are made of, which outlives them: an equal one of now stays.
@@ -355,6 +423,17 @@ static instance *find_instance(const instance_set *set, const Inference__ModelIn
     if (set->items[i]->group == group && set->items[i]->index == index)
       return set->items[i];
   return NULL;
+}
+
+static size_t count_missing(const replacement *r)
+{
+  size_t missing = 0;
+  for (size_t g = 0; g < r->config->n_instance_group; g++) {
+    size_t count = config_group_instances(r->config->instance_group[g]);
+    for (size_t i = 0; i < count; i++)
+      missing += find_instance(r->m->instances, group_of(r, g), i) == NULL;
+  }
+  return missing;
 }
 
 static error *add_missing(replacement *r)
@@ -384,6 +463,25 @@ static void find_removed(replacement *r)
     if (!stays)
       r->removed->items[r->removed->count++] = now->items[i];
   }
+}
+
+// Behind those that stay come those that leave, from before and now: where sequences live.
+static void part(replacement *r)
+{
+  const instance_set *now = r->m->instances;
+  instance_set *next = r->next;
+  const size_t count = r->removed->count;
+  r->removed->count = 0;
+  for (size_t i = now->count; i < total(now); i++)
+    next->items[next->count + next->leaving++] = now->items[i];
+  for (size_t i = 0; i < count; i++) {
+    instance *removed = r->removed->items[i];
+    if (r->m->shared.sequences == NULL || sequences_leave(r->m->shared.sequences, removed, vacated))
+      r->removed->items[r->removed->count++] = removed;
+    else
+      next->items[next->count + next->leaving++] = removed;
+  }
+  r->late = count - r->removed->count;
 }
 
 static void dismiss_all(const instance_set *set)
@@ -440,6 +538,12 @@ static void exchange(replacement *r)
   exchange_groups(r);
   for (size_t i = 0; i < r->removed->count; i++)
     statistics_fold(&m->target.shared_statistics, &r->removed->items[i]->counters);
+  if (r->next->leaving > 0) {
+    *r->former_groups = (former_groups){.config = r->config, .next = m->former_groups};
+    m->former_groups = r->former_groups;
+    r->former_groups = NULL;
+    r->config = NULL;
+  }
   instance_set *before = m->instances;
   m->instances = r->next;
   r->next = before;
@@ -456,18 +560,31 @@ static error *replace(replacement *r)
   RETURN_IF_ERROR(start_added(r));
   if (r->m->shared.sequences != NULL)
     RETURN_IF_ERROR(sequences_open(r->m->shared.sequences));
+  part(r);
   dismiss_all(r->removed);
   exchange(r);
   return NULL;
 }
 
+static void report(const replacement *r)
+{
+  const model *m = r->m;
+  if (r->added->count + r->removed->count + r->late > 0)
+    log_info("model '%s' version %" PRId64 ": %zu instances came, %zu went", m->name,
+             m->target.version, r->added->count, r->removed->count);
+  if (r->late > 0)
+    log_info("model '%s' version %" PRId64 ": %zu instances go when their sequences have ended",
+             m->name, m->target.version, r->late);
+}
+
 error *model_update_instances(model *m, const Inference__ModelConfig *config,
                               model_instances_come *come)
 {
+  LOCK_SCOPE(&m->change_lock);
   replacement r = {.m = m};
   error *e = prepare(&r, config);
   if (e == NULL && m->shared.sequences != NULL)
-    e = sequences_prepare(m->shared.sequences, r.config);
+    e = sequences_prepare(m->shared.sequences, r.config, count_missing(&r));
   if (e == NULL)
     e = add_missing(&r);
   if (e == NULL)
@@ -478,30 +595,17 @@ error *model_update_instances(model *m, const Inference__ModelConfig *config,
   }
   if (e != NULL && r.added != NULL) {
     dismiss_all(r.added);
-    free_all(r.added);
+    end_all(r.added);
   } else if (e == NULL) {
-    if (r.added->count + r.removed->count > 0)
-      log_info("model '%s' version %" PRId64 ": %zu instances came, %zu went", m->name,
-               m->target.version, r.added->count, r.removed->count);
-    free_all(r.removed);
+    report(&r);
+    end_all(r.removed);
   }
   fini_replacement(&r);
   return e;
 }
 
-// What sequences have left with an instance that goes would be lost.
-static bool only_adds_instances(model *m, const Inference__ModelConfig *config)
-{
-  replacement r = {.m = m};
-  AUTO_ERROR error *e = prepare(&r, config);
-  bool only_adds = e == NULL && !loses_instances(&r);
-  fini_replacement(&r);
-  return only_adds;
-}
-
-bool model_can_update_instances(model *m, const Inference__ModelConfig *config)
+bool model_can_update_instances(const model *m)
 {
   return !config_is_decoupled(m->config) && m->isolated.library == NULL &&
-         !(blocks_devices(m) && gpus_supported(m->environment.gpus).count > 0) &&
-         (m->shared.sequences == NULL || only_adds_instances(m, config));
+         !(blocks_devices(m) && gpus_supported(m->environment.gpus).count > 0);
 }

@@ -6,10 +6,11 @@
 
 #include "core/model.h"
 
-// Does not change while it is the model's, but for its readers.
+// Does not change while somebody reads it.
 typedef struct instance_set {
   size_t readers; // guarded by the model's instance_lock
-  size_t count;
+  size_t count;   // of the configuration
+  size_t leaving; // behind those: each goes when its last sequence has ended
   instance *items[];
 } instance_set;
 
@@ -30,23 +31,23 @@ typedef error *model_instances_come(model *m, instance *const *instances, size_t
 
 // Makes the instances what the groups of `config` want, as read for a load of the same version;
 // nothing else is looked at. Those of an equal group stay; new ones are complete before an old one
-// leaves, and an old one ends its batch. No request notices. Errors: nothing has changed. Blocks as
-// long as the backend takes; one caller at a time.
+// leaves, and an old one ends its batch, or its sequences. No request notices. Errors: nothing has
+// changed. Blocks as long as the backend takes.
 error *model_update_instances(model *m, const Inference__ModelConfig *config,
                               model_instances_come *come);
 // False where a backend answers behind its instance's back: such an instance cannot leave alone;
-// nor can one of a model that has its own process, where all were made; nor one where sequences
-// live, though others may come to such a model; nor one that may share its thread. `config` as
-// above; the same caller.
-bool model_can_update_instances(model *m, const Inference__ModelConfig *config);
+// nor can one of a model that has its own process, where all were made; nor one that may share its
+// thread.
+bool model_can_update_instances(const model *m);
 
-// Calls `visit` for each instance; no lock is held, and none of them leaves meanwhile.
+// Calls `visit` for each instance, also for those that leave; no lock is held, and none of them
+// goes meanwhile.
 void model_visit_instances(model *m, void (*visit)(void *context, instance *i), void *context);
 
 // Has all instances asked whether they are ready, without waiting; model_is_healthy is to follow.
 void model_ask_health(model *m);
 // True while every instance answers TRITONBACKEND_ModelInstanceReady positively (or has no such
-// function).
+// function). As in Triton, those that leave are not asked.
 bool model_is_healthy(model *m);
 // Whether an instance is known to be out of order, and which, without asking anybody.
 bool model_has_fault(model *m, char *text, size_t size);

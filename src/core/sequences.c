@@ -12,6 +12,7 @@
 #include "core/batch_step.h"
 #include "core/cancelled.h"
 #include "core/refuse.h"
+#include "core/sequence_batches.h"
 #include "core/sequence_controls.h"
 #include "schedule/sequence_policy.h"
 
@@ -20,8 +21,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define MAX_ROWS 65536 // slots of an instance: what it can execute at once (core/instance.c)
 
 // What an instance pulls from.
 typedef struct instance_queue {
@@ -35,6 +34,17 @@ typedef struct queue_set {
   instance_queue list[];
 } queue_set;
 
+typedef enum tenancy {
+  TENANT_STAYS,
+  TENANT_LEAVES, // when its sequences have ended
+  TENANT_LEFT,   // no sequence is left
+} tenancy;
+
+typedef struct tenant {
+  instance *instance; // NULL: the queue is for one that comes
+  tenancy tenancy;
+} tenant;
+
 struct sequences {
   // Constant once all instances are made:
   timekeeper *timekeeper;
@@ -47,10 +57,10 @@ struct sequences {
   bool is_ordered;          // preserve_ordering
   // Replaced by a larger one when instances come; who reads it needs no lock. The former ones stay.
   _Atomic(queue_set *) queues;
-  size_t attached; // load threads, one at a time
-  size_t open;     // have slots; the same
 
   pthread_mutex_t lock; // guards all below
+  tenant *tenants;      // of the queues
+  void (*vacated)(instance *i);
   sequence_table *table;
   sequence_outcome later; // of cancellations: for the timer, as nobody is called back from within
   uint64_t timer_at_ns;   // when the timer fires at the latest
@@ -66,47 +76,6 @@ static uint64_t to_ns(uint64_t us)
   return __builtin_mul_overflow(us, (uint64_t)1000, &ns) ? CLOCK_NEVER : ns;
 }
 
-// Fills `sizes`, which has room for `rows`, with those from which on the slots are in use enough.
-static size_t utilized_sizes(float least, uint32_t rows, uint32_t *sizes)
-{
-  size_t count = 0;
-  for (uint32_t n = 1; n <= rows; n++)
-    if ((float)n / (float)rows >= least)
-      sizes[count++] = n;
-  return count;
-}
-
-// Without a delay or a utilization whatever waits goes at once.
-static error *direct_config(const Inference__ModelSequenceBatching *batching, uint32_t rows,
-                            scheduler_config *config, uint32_t **sizes)
-{
-  const Inference__ModelSequenceBatching__StrategyDirect *direct =
-      batching->strategy_choice_case == INFERENCE__MODEL_SEQUENCE_BATCHING__STRATEGY_CHOICE_DIRECT
-          ? batching->direct
-          : NULL;
-  if (direct == NULL || direct->minimum_slot_utilization == 0)
-    return NULL;
-  if ((*sizes = calloc(rows, sizeof(**sizes))) == NULL)
-    return error_no_memory();
-  config->preferred_batch_size_count =
-      utilized_sizes(direct->minimum_slot_utilization, rows, *sizes);
-  config->max_queue_delay_us = direct->max_queue_delay_microseconds;
-  return NULL;
-}
-
-static error *oldest_config(const Inference__ModelSequenceBatching__StrategyOldest *oldest,
-                            scheduler_config *config, uint32_t **sizes)
-{
-  size_t count = oldest->n_preferred_batch_size;
-  if ((*sizes = calloc(count + 1, sizeof(**sizes))) == NULL)
-    return error_no_memory();
-  for (size_t i = 0; i < count; i++)
-    (*sizes)[i] = (uint32_t)oldest->preferred_batch_size[i];
-  config->preferred_batch_size_count = count;
-  config->max_queue_delay_us = oldest->max_queue_delay_microseconds;
-  return NULL;
-}
-
 static error *make_queue(sequences *s, instance_queue *q)
 {
   scheduler_config config = s->batches;
@@ -114,21 +83,6 @@ static error *make_queue(sequences *s, instance_queue *q)
     RETURN_IF_ERROR(ordering_new(response_send_ordered, NULL, &q->ordering));
   config.ordering = q->ordering;
   return scheduler_new(&config, clock_system(), s->timekeeper, refuse_item, NULL, &q->scheduler);
-}
-
-static error *read_batches(sequences *s, const Inference__ModelConfig *model, uint32_t rows)
-{
-  const Inference__ModelSequenceBatching *batching = model->sequence_batching;
-  const Inference__ModelSequenceBatching__StrategyOldest *oldest =
-      s->has_rows ? NULL : batching->oldest;
-  s->is_ordered = oldest != NULL && oldest->preserve_ordering;
-  s->batches = (scheduler_config){.dynamic_batching = model->max_batch_size > 0,
-                                  .max_batch_size = (uint32_t)model->max_batch_size,
-                                  .arrivals_are_given = s->has_rows};
-  RETURN_IF_ERROR(oldest != NULL ? oldest_config(oldest, &s->batches, &s->preferred)
-                                 : direct_config(batching, rows, &s->batches, &s->preferred));
-  s->batches.preferred_batch_sizes = s->preferred;
-  return NULL;
 }
 
 static void free_queues(queue_set *set, size_t from)
@@ -147,13 +101,27 @@ static queue_set *queues_of(const sequences *s)
   return atomic_load_explicit(&s->queues, memory_order_acquire);
 }
 
-// As many queues as there are to be instances.
+static error *grow_tenants(sequences *s, size_t present, size_t count)
+{
+  tenant *tenants = calloc(count, sizeof(*tenants));
+  if (tenants == NULL)
+    return error_no_memory();
+  LOCK_SCOPE(&s->lock);
+  for (size_t i = 0; i < present; i++)
+    tenants[i] = s->tenants[i];
+  free(s->tenants);
+  s->tenants = tenants;
+  return NULL;
+}
+
+// So many queues at least.
 static error *grow_queues(sequences *s, size_t count)
 {
   queue_set *former = queues_of(s);
   const size_t present = former != NULL ? former->count : 0;
   if (count <= present)
     return NULL;
+  RETURN_IF_ERROR(grow_tenants(s, present, count));
   size_t size;
   queue_set *set = checked_array_size(sizeof(*set), count, sizeof(instance_queue), &size)
                        ? calloc(1, size)
@@ -183,12 +151,12 @@ static size_t active_instances(const Inference__ModelConfig *config)
   return count;
 }
 
-static uint32_t slots_of(const sequences *s, const Inference__ModelConfig *config)
+static error *check_count(size_t active)
 {
-  uint32_t rows = config->max_batch_size > 0 ? (uint32_t)config->max_batch_size : 1;
-  if (!s->has_rows && config->sequence_batching->oldest->max_candidate_sequences > 0)
-    return (uint32_t)config->sequence_batching->oldest->max_candidate_sequences;
-  return s->has_rows && rows > MAX_ROWS ? MAX_ROWS : rows;
+  if (active > 0)
+    return NULL;
+  return error_new(ERROR_INTERNAL,
+                   "Initialization failed for all sequence-batch scheduler threads");
 }
 
 static uint64_t on_timer(void *context, uint64_t now_ns);
@@ -199,15 +167,14 @@ static error *init(sequences *s, const Inference__ModelConfig *config)
   s->has_rows =
       batching->strategy_choice_case != INFERENCE__MODEL_SEQUENCE_BATCHING__STRATEGY_CHOICE_OLDEST;
   s->is_iterative = batching->iterative_sequence;
-  s->open = active_instances(config);
-  if (s->open == 0)
-    return error_new(ERROR_INTERNAL,
-                     "Initialization failed for all sequence-batch scheduler threads");
-  uint32_t rows = slots_of(s, config);
+  const size_t count = active_instances(config);
+  RETURN_IF_ERROR(check_count(count));
+  uint32_t rows = sequence_batches_slots(config, s->has_rows);
   RETURN_IF_ERROR(sequence_controls_init(&s->controls, config));
-  RETURN_IF_ERROR(read_batches(s, config, rows));
-  RETURN_IF_ERROR(grow_queues(s, s->open));
-  const sequence_config table = {.instances = s->open,
+  s->is_ordered = !s->has_rows && batching->oldest->preserve_ordering;
+  RETURN_IF_ERROR(sequence_batches_read(config, s->has_rows, rows, &s->batches, &s->preferred));
+  RETURN_IF_ERROR(grow_queues(s, count));
+  const sequence_config table = {.instances = count,
                                  .rows = rows,
                                  .max_idle_ns = to_ns(batching->max_sequence_idle_microseconds),
                                  .ends_with_cancelled = s->has_rows || s->is_iterative};
@@ -244,19 +211,43 @@ void sequences_free(sequences *s)
     sequence_table_free(s->table);
   sequence_controls_fini(&s->controls);
   pthread_mutex_destroy(&s->lock);
+  free(s->tenants);
   free(s->preferred);
   free(s);
 }
 
+// The number of the queue of an instance, or with NULL of one that is for an instance that comes;
+// else the count of queues. Locked.
+static size_t number_of(const sequences *s, const instance *i)
+{
+  assert(lock_is_held(&s->lock));
+  const size_t count = queues_of(s)->count;
+  size_t number = 0;
+  while (number < count && s->tenants[number].instance != i)
+    number++;
+  return number;
+}
+
 void sequences_attach(sequences *s, instance *i)
 {
-  const queue_set *set = queues_of(s);
   if (i->group->passive)
     return;
-  assert(s->attached < set->count);
-  i->scheduler = set->list[s->attached].scheduler;
-  i->ordering = set->list[s->attached++].ordering;
+  LOCK_SCOPE(&s->lock);
+  const queue_set *set = queues_of(s);
+  const size_t number = number_of(s, NULL);
+  assert(number < set->count);
+  s->tenants[number] = (tenant){.instance = i, .tenancy = TENANT_STAYS};
+  i->scheduler = set->list[number].scheduler;
+  i->ordering = set->list[number].ordering;
   i->row_controls = s->has_rows && i->shared->max_batch_size > 0 ? &s->controls : NULL;
+}
+
+void sequences_detach(sequences *s, const instance *i)
+{
+  LOCK_SCOPE(&s->lock);
+  const size_t number = number_of(s, i);
+  if (number < queues_of(s)->count) // it is not passive
+    s->tenants[number].instance = NULL;
 }
 
 // ---- what an outcome leads to, without the lock ----
@@ -327,6 +318,32 @@ static void release(sequences *s, request *r, sequence_outcome *o)
   arm(s, alarm_ns);
 }
 
+// One that was to leave, and has no sequence any more; it is told once.
+static instance *take_vacated(sequences *s)
+{
+  LOCK_SCOPE(&s->lock);
+  const size_t count = queues_of(s)->count;
+  for (size_t n = 0; n < count; n++) {
+    tenant *t = &s->tenants[n];
+    if (t->tenancy != TENANT_LEAVES || sequence_table_inhabited(s->table, (uint32_t)n) > 0)
+      continue;
+    t->tenancy = TENANT_LEFT;
+    return t->instance;
+  }
+  return NULL;
+}
+
+// Before anything is refused or given back: `s` is there as long as that is.
+static void tell_vacated(sequences *s, sequence_outcome *o)
+{
+  instance *i;
+  if (!o->vacated)
+    return;
+  o->vacated = false;
+  while ((i = take_vacated(s)) != NULL)
+    s->vacated(i);
+}
+
 // Hands requests to their instances. One that cannot go is refused, and its sequence goes on.
 static void start_all(sequences *s, sequence_outcome *o)
 {
@@ -337,6 +354,7 @@ static void start_all(sequences *s, sequence_outcome *o)
     if (e == NULL)
       continue;
     release(s, r, o);
+    tell_vacated(s, o);
     refuse_request(r, e, FAILURE_REJECTED);
   }
 }
@@ -351,6 +369,7 @@ static void refuse_all(list *items, refusal reason)
 // The last request that is refused may be the model's last one.
 static void carry_out(sequences *s, sequence_outcome *o, refusal reason)
 {
+  tell_vacated(s, o);
   start_all(s, o);
   free_all(&o->over);
   refuse_all(&o->refused, reason);
@@ -361,6 +380,8 @@ static void move_outcome(sequence_outcome *to, sequence_outcome *from)
   list_append_all(&to->start, &from->start);
   list_append_all(&to->refused, &from->refused);
   list_append_all(&to->over, &from->over);
+  to->vacated = from->vacated;
+  from->vacated = false;
 }
 
 static uint64_t on_timer(void *context, uint64_t now_ns)
@@ -583,28 +604,67 @@ bool sequences_cancel(sequences *s, request *r)
   return taken;
 }
 
-// ---- more instances ----
+// ---- other instances ----
 
-error *sequences_prepare(sequences *s, const Inference__ModelConfig *config)
+static size_t free_queues_of(sequences *s)
 {
-  s->attached = s->open;
-  return grow_queues(s, active_instances(config));
+  LOCK_SCOPE(&s->lock);
+  const size_t count = queues_of(s)->count;
+  size_t found = 0;
+  for (size_t n = 0; n < count; n++)
+    found += s->tenants[n].instance == NULL;
+  return found;
+}
+
+error *sequences_prepare(sequences *s, const Inference__ModelConfig *config, size_t added)
+{
+  const size_t present = free_queues_of(s);
+  RETURN_IF_ERROR(check_count(active_instances(config)));
+  return added > present ? grow_queues(s, queues_of(s)->count + added - present) : NULL;
+}
+
+// The table's slots for those that were attached and have none. False: memory is short.
+static bool open_attached(sequences *s, uint32_t *numbers, sequence_outcome *o)
+{
+  assert(lock_is_held(&s->lock));
+  const size_t count = queues_of(s)->count;
+  size_t found = 0;
+  for (size_t n = 0; n < count; n++)
+    if (s->tenants[n].instance != NULL && s->tenants[n].tenancy == TENANT_STAYS &&
+        !sequence_table_is_open(s->table, (uint32_t)n))
+      numbers[found++] = (uint32_t)n;
+  return sequence_table_open(s->table, numbers, found, o);
 }
 
 error *sequences_open(sequences *s)
 {
   sequence_outcome o;
+  uint32_t *numbers AUTO_FREE = calloc(queues_of(s)->count, sizeof(*numbers));
+  if (numbers == NULL)
+    return error_no_memory();
   sequence_outcome_init(&o);
   pthread_mutex_lock(&s->lock);
-  const bool added = sequence_table_add_instances(s->table, s->attached - s->open, &o);
+  const bool opened = open_attached(s, numbers, &o);
   uint64_t alarm_ns = next_alarm(s);
   pthread_mutex_unlock(&s->lock);
-  if (!added)
+  if (!opened)
     return error_no_memory();
-  s->open = s->attached;
   arm(s, alarm_ns);
   carry_out(s, &o, REFUSAL_STOPPED);
   return NULL;
+}
+
+bool sequences_leave(sequences *s, const instance *i, void (*vacated)(instance *i))
+{
+  LOCK_SCOPE(&s->lock);
+  const size_t number = number_of(s, i);
+  if (number == queues_of(s)->count)
+    return true; // a passive one
+  s->vacated = vacated;
+  sequence_table_close(s->table, (uint32_t)number);
+  const bool left = sequence_table_inhabited(s->table, (uint32_t)number) == 0;
+  s->tenants[number].tenancy = left ? TENANT_LEFT : TENANT_LEAVES;
+  return left;
 }
 
 // ---- its end ----

@@ -18,12 +18,17 @@ void sequences_free(sequences *s); // was closed; no instance is left
 
 // Gives a new instance its scheduler; none to a passive one.
 void sequences_attach(sequences *s, instance *i);
+// Its thread has ended, or it never had one: another may have its scheduler.
+void sequences_detach(sequences *s, const instance *i);
 
-// More instances, while the model serves; load threads, one at a time. `config` has the groups that
-// are to be: instances that come are attached after this. They have sequences once they are open;
-// those that were attached and are not are forgotten by the next call.
-error *sequences_prepare(sequences *s, const Inference__ModelConfig *config);
+// Other instances, while the model serves; one thread at a time. `config` has the groups that are
+// to be, `added` instances more are attached after this. They have sequences once they are open.
+error *sequences_prepare(sequences *s, const Inference__ModelConfig *config, size_t added);
 error *sequences_open(sequences *s);
+// The instance, which is not the last one, gets no new sequence. True: it has none. Else `vacated`
+// is called, the same for all, when the last one has left it, on any thread, unless the model ends
+// before. It must not block, and the model may have no reference by then.
+bool sequences_leave(sequences *s, const instance *i, void (*vacated)(instance *i));
 
 // As model_queue_add, model_queue_cancel, _stop, _abandon, _pending and _closed_batches.
 bool sequences_add(sequences *s, request *r, refusal *reason);

@@ -12,8 +12,17 @@
 
 #define FIRST_BUCKETS 64
 
+typedef struct residence { // the slots of an instance
+  bool is_open;            // they are given to sequences
+  uint32_t made;           // slots
+  size_t inhabited;        // those in use
+  sequence_slot *newest;   // the highest row
+} residence;
+
 struct sequence_table {
   sequence_config config;
+  residence *residences; // by the instances' numbers
+  size_t count;          // of those
   bool stopped;
   sequence **buckets; // of those that are known, by the hash of their ids
   size_t bucket_count;
@@ -21,13 +30,13 @@ struct sequence_table {
   size_t live;
   size_t waiting;
   size_t backlog_count;
-  list backlog;         // the oldest first
-  heap expiries;        // of the backlog
-  list busy;            // in no order
-  list idle;            // the first to be due first
-  sequence_slot *slots; // all that were made
-  heap ready;           // those without a sequence: the lowest row first, then the lowest instance
-  uint32_t made_rows;   // of each instance
+  list backlog;       // the oldest first
+  heap expiries;      // of the backlog
+  list busy;          // in no order
+  list idle;          // the first to be due first
+  heap ready;         // slots of open instances without a sequence: the lowest row first, then the
+                      // lowest instance
+  uint32_t made_rows; // of each open instance
 };
 
 // ---- making ----
@@ -37,12 +46,18 @@ sequence_table *sequence_table_new(const sequence_config *config)
   assert(config->instances > 0 && config->rows > 0);
   sequence_table *t = calloc(1, sizeof(*t));
   sequence **buckets = calloc(FIRST_BUCKETS, sizeof(*buckets));
-  if (t == NULL || buckets == NULL) {
+  residence *residences = calloc(config->instances, sizeof(*residences));
+  if (t == NULL || buckets == NULL || residences == NULL) {
+    free(residences);
     free(buckets);
     free(t);
     return NULL;
   }
   t->config = *config;
+  t->residences = residences;
+  t->count = config->instances;
+  for (size_t i = 0; i < t->count; i++)
+    residences[i].is_open = true;
   t->buckets = buckets;
   t->bucket_count = FIRST_BUCKETS;
   list_init(&t->backlog);
@@ -70,15 +85,22 @@ void sequence_free(sequence *s_over)
   free(s_over);
 }
 
+static void free_slots(residence *of)
+{
+  for (sequence_slot *slot = of->newest, *next; slot != NULL; slot = next) {
+    next = slot->next;
+    free(slot);
+  }
+}
+
 void sequence_table_free(sequence_table *t)
 {
   assert(t->waiting == 0 && t->known == 0);
-  while (t->slots != NULL) {
-    sequence_slot *slot = t->slots;
-    assert(heap_is_linked(&slot->ready));
-    t->slots = slot->next;
-    free(slot);
+  for (size_t i = 0; i < t->count; i++) {
+    assert(t->residences[i].inhabited == 0);
+    free_slots(&t->residences[i]);
   }
+  free(t->residences);
   free(t->buckets);
   free(t);
 }
@@ -88,6 +110,7 @@ void sequence_outcome_init(sequence_outcome *o)
   list_init(&o->start);
   list_init(&o->refused);
   list_init(&o->over);
+  o->vacated = false;
 }
 
 // ---- ids ----
@@ -194,44 +217,40 @@ static void slot_is_ready(sequence_table *t, sequence_slot *slot)
   heap_insert(&t->ready, &slot->ready);
 }
 
-// A slot more at the front of `made`. False: memory is short, and all of them are freed.
-static bool make_slot(sequence_slot **made, size_t instance, uint32_t row)
+// So many slots of the instance at least. False: memory is short, and those that were made wait for
+// the next call.
+static bool make_slots(sequence_table *t, size_t instance, uint32_t rows)
 {
-  sequence_slot *slot = calloc(1, sizeof(*slot));
-  if (slot != NULL) {
-    *slot = (sequence_slot){.instance = (uint32_t)instance, .row = row, .next = *made};
-    *made = slot;
-    return true;
+  residence *r = &t->residences[instance];
+  for (; r->made < rows; r->made++) {
+    sequence_slot *slot = calloc(1, sizeof(*slot));
+    if (slot == NULL)
+      return false;
+    *slot = (sequence_slot){.instance = (uint32_t)instance, .row = r->made, .next = r->newest};
+    r->newest = slot;
   }
-  while ((slot = *made) != NULL) {
-    *made = slot->next;
-    free(slot);
-  }
-  return false;
+  return true;
 }
 
 // One more row of each instance, where there may be one. False: memory is short.
 static bool make_row(sequence_table *t)
 {
-  sequence_slot *made = NULL;
   if (t->made_rows == t->config.rows)
     return true;
-  for (size_t i = 0; i < t->config.instances; i++)
-    if (!make_slot(&made, i, t->made_rows))
+  for (size_t i = 0; i < t->count; i++)
+    if (t->residences[i].is_open && !make_slots(t, i, t->made_rows + 1))
       return false;
   t->made_rows++;
-  for (sequence_slot *slot = made, *next; slot != NULL; slot = next) {
-    next = slot->next;
-    slot->next = t->slots;
-    t->slots = slot;
-    slot_is_ready(t, slot);
-  }
+  for (size_t i = 0; i < t->count; i++)
+    if (t->residences[i].is_open)
+      slot_is_ready(t, t->residences[i].newest);
   return true;
 }
 
 static void give_slot(sequence_table *t, sequence *s, const sequence_slot *slot)
 {
   s->slot = slot;
+  t->residences[slot->instance].inhabited++;
   count_live(t, s, 1);
 }
 
@@ -257,47 +276,88 @@ static void unlist(sequence_table *t, sequence *s)
     heap_remove(&t->expiries, &s->expiry);
 }
 
-// The slot goes to the oldest of the backlog, if there is one.
-static void pass_on(sequence_table *t, const sequence_slot *slot, sequence_outcome *o)
+// To those that waited longest, the lowest slots first.
+static void serve_backlog(sequence_table *t, sequence_outcome *o)
 {
-  sequence *s = container_of(list_first(&t->backlog), sequence, node);
-  if (s == NULL) {
-    slot_is_ready(t, (sequence_slot *)slot);
-    return;
+  heap_node *ready;
+  sequence *s;
+  while ((ready = heap_first(&t->ready)) != NULL &&
+         (s = container_of(list_first(&t->backlog), sequence, node)) != NULL) {
+    heap_remove(&t->ready, ready);
+    unlist(t, s);
+    give_slot(t, s, container_of(ready, sequence_slot, ready));
+    start_next(t, s, o);
   }
-  unlist(t, s);
-  give_slot(t, s, slot);
-  start_next(t, s, o);
 }
 
-// The lowest row comes last in `made`, and so behind the others: the backlog is to have it first.
-static sequence_slot *reversed(sequence_slot *made)
+// Its sequence has left it.
+static void pass_on(sequence_table *t, const sequence_slot *slot, sequence_outcome *o)
 {
-  sequence_slot *turned = NULL;
-  for (sequence_slot *slot = made, *next; slot != NULL; slot = next) {
-    next = slot->next;
-    slot->next = turned;
-    turned = slot;
+  residence *r = &t->residences[slot->instance];
+  r->inhabited--;
+  if (r->is_open) {
+    slot_is_ready(t, (sequence_slot *)slot);
+    serve_backlog(t, o);
+  } else if (r->inhabited == 0) {
+    o->vacated = true;
   }
-  return turned;
+}
+
+// ---- instances ----
+
+// So many, of which the new ones are not open. False: memory is short.
+static bool reserve(sequence_table *t, size_t count)
+{
+  if (count <= t->count)
+    return true;
+  residence *larger = calloc(count, sizeof(*larger));
+  if (larger == NULL)
+    return false;
+  memcpy(larger, t->residences, t->count * sizeof(*larger));
+  free(t->residences);
+  t->residences = larger;
+  t->count = count;
+  return true;
 }
 
 // Rows that are still to be made come when they are wanted, of all instances.
-bool sequence_table_add_instances(sequence_table *t, size_t count, sequence_outcome *o)
+bool sequence_table_open(sequence_table *t, const uint32_t *numbers, size_t count,
+                         sequence_outcome *o)
 {
-  sequence_slot *made = NULL;
-  for (uint32_t row = 0; row < t->made_rows; row++)
-    for (size_t i = 0; i < count; i++)
-      if (!make_slot(&made, t->config.instances + i, row))
-        return false;
-  t->config.instances += count;
-  for (sequence_slot *slot = reversed(made), *next; slot != NULL; slot = next) {
-    next = slot->next;
-    slot->next = t->slots;
-    t->slots = slot;
-    pass_on(t, slot, o);
+  for (size_t i = 0; i < count; i++)
+    if (!reserve(t, (size_t)numbers[i] + 1) || !make_slots(t, numbers[i], t->made_rows))
+      return false;
+  for (size_t i = 0; i < count; i++) {
+    residence *r = &t->residences[numbers[i]];
+    assert(!r->is_open && r->inhabited == 0);
+    r->is_open = true;
+    for (sequence_slot *slot = r->newest; slot != NULL; slot = slot->next)
+      if (slot->row < t->made_rows)
+        slot_is_ready(t, slot);
   }
+  serve_backlog(t, o);
   return true;
+}
+
+void sequence_table_close(sequence_table *t, uint32_t number)
+{
+  residence *r = &t->residences[number];
+  assert(r->is_open);
+  r->is_open = false;
+  for (sequence_slot *slot = r->newest; slot != NULL; slot = slot->next)
+    if (heap_is_linked(&slot->ready))
+      heap_remove(&t->ready, &slot->ready);
+}
+
+// A number that no instance had so far is not open.
+bool sequence_table_is_open(const sequence_table *t, uint32_t number)
+{
+  return number < t->count && t->residences[number].is_open;
+}
+
+size_t sequence_table_inhabited(const sequence_table *t, uint32_t number)
+{
+  return t->residences[number].inhabited;
 }
 
 // ---- the way of a sequence ----

@@ -13,7 +13,7 @@
 typedef struct sequence_table sequence_table;
 
 typedef struct sequence_config {
-  size_t instances;
+  size_t instances;         // that are open at first: they have the numbers from 0 on
   uint32_t rows;            // slots of each instance, at least 1
   uint64_t max_idle_ns;     // how long a sequence keeps its slot without a request
   bool ends_with_cancelled; // one that is cancelled while it is under way in a queue takes its
@@ -27,8 +27,8 @@ typedef struct sequence_id { // a text or a number
 
 typedef struct sequence_slot {
   uint32_t instance, row;
-  heap_node ready;            // linked: nobody lives here
-  struct sequence_slot *next; // of all that were made
+  heap_node ready;            // linked: nobody lives here, and somebody may
+  struct sequence_slot *next; // of those of the instance that were made
 } sequence_slot;
 
 typedef enum sequence_state {
@@ -62,6 +62,7 @@ typedef struct sequence_outcome {
   list start;   // items that are under way now: each goes to its item.sequence->slot->instance
   list refused; // items that left the table without an execution
   list over;    // sequences, to be freed
+  bool vacated; // an instance that was closed has lost its last sequence
 } sequence_outcome;
 
 typedef enum sequence_verdict {
@@ -76,9 +77,16 @@ typedef enum sequence_verdict {
 sequence_table *sequence_table_new(const sequence_config *config);
 void sequence_table_free(sequence_table *t); // has no items
 
-// `count` more instances, behind those that are there: the backlog gets their slots first. False,
-// and nothing has changed: memory is short.
-bool sequence_table_add_instances(sequence_table *t, size_t count, sequence_outcome *o);
+// The instances with these numbers, which are not open, get sequences from now on: those of the
+// backlog first. The numbers are below those that there were, or follow on them. False, and nothing
+// has changed: memory is short.
+bool sequence_table_open(sequence_table *t, const uint32_t *numbers, size_t count,
+                         sequence_outcome *o);
+// The instance, which is not the last open one, gets no other sequence. Those that live there go
+// on; the outcome in which the last of them leaves says so.
+void sequence_table_close(sequence_table *t, uint32_t number);
+bool sequence_table_is_open(const sequence_table *t, uint32_t number);
+size_t sequence_table_inhabited(const sequence_table *t, uint32_t number); // its slots in use
 
 void sequence_outcome_init(sequence_outcome *o);
 void sequence_free(sequence *s_over); // of outcome.over

@@ -2,6 +2,7 @@
 """A load that changes nothing but instance groups changes the instances of what serves (docs/repository.md)."""
 import json
 import os
+import re
 import threading
 
 import numpy as np
@@ -10,8 +11,8 @@ import tritonclient.http as triton
 from conftest import PATIENCE, make_identity, wait_for
 from http2 import pending
 from python_models import infer, make_python, tensor
+from python_sides import workers
 from sequence_models import SUMS, http_client, make_sequences, step, values
-from tritonclient.utils import InferenceServerException
 
 EXPLICIT = ["--model-control-mode=explicit", "--load-model=*"]
 
@@ -45,6 +46,11 @@ def groups(server, model):
 
 def successes(server, model):
     return json.loads(server.ask(f"/v2/models/{model}/stats").body)["model_stats"][0]["inference_stats"]["success"]["count"]
+
+
+def gone(server):
+    """How many instances have gone, at once or late."""
+    return sum(int(n) for n in re.findall(r"instances came, (\d+) went", server.log)) + server.log.count(WENT)
 
 
 def answers(server, model, wanted):
@@ -159,7 +165,7 @@ def test_no_request_is_lost_while_instances_come_and_go(start_server, repository
 
 @pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 1 }"], ids=["direct", "oldest"])
 def test_sequences_go_on_while_instances_come(start_server, repository, strategy):
-    """Whoever waits for a slot gets one of the new instance. When instances go the model is loaded anew, and its sequences are lost."""
+    """Whoever waits for a slot gets one of the new instance."""
     directory = make_sequences(repository, strategy=strategy, max_batch_size=1, idle_us=10**9)
     server = start_server(repository, flags=EXPLICIT)
     with http_client(server, concurrency=2) as client:
@@ -173,11 +179,100 @@ def test_sequences_go_on_while_instances_come(start_server, repository, strategy
         assert "model 'm' version 1: 1 instances came, 0 went" in server.log
         assert groups(server, "m")[0]["count"] == 2
         assert step(client, 1, 2, end=True)[0] == 5 and step(client, 9, 3, start=True)[0] == 9
-        set_count(directory, 1)
-        assert load(server, "m").status == 200
-        with pytest.raises(InferenceServerException, match="must specify the START flag"):
-            step(client, 1, 1)
-        assert step(client, 8, 1, start=True, end=True)[0] == 8
+
+
+def leave(server, directory, count=1):
+    """A load after which instances go, but for those with sequences."""
+    set_count(directory, count)
+    assert load(server, "m").status == 200
+    assert groups(server, "m")[0]["count"] == count
+    assert server.log.count("loading: m:1") == 1
+
+
+LATE = "instances go when their sequences have ended"
+WENT = "went: its sequences have ended"
+
+
+@pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 1 }"], ids=["direct", "oldest"])
+def test_an_instance_goes_when_its_sequences_have_ended(start_server, repository, strategy):
+    """It takes no new one meanwhile, and what it has counted stays counted."""
+    directory = make_sequences(repository, strategy=strategy, max_batch_size=1, idle_us=10**9, count=2)
+    server = start_server(repository, flags=EXPLICIT)
+    with http_client(server, concurrency=2) as client:
+        assert step(client, 5, 1, start=True)[0] == 5 and step(client, 7, 2, start=True)[0] == 7
+        both = len(workers(server))
+        leave(server, directory)
+        assert f"model 'm' version 1: 1 {LATE}" in server.log
+        assert step(client, 1, 1)[0] == 6 and step(client, 1, 2)[0] == 8
+        waiting = client.async_infer("m", [values(3)], sequence_id=3, sequence_start=True)
+        wait_for("the backlog", lambda: pending(server) == 1)
+        assert step(client, 9, 2, start=True)[0] == 9  # begins anew in its place
+        assert step(client, 1, 2, end=True)[0] == 10
+        wait_for("the end of the instance", lambda: server.log.count(WENT) == 1 and len(workers(server)) < both)
+        assert pending(server) == 1 and successes(server, "m") == 6
+        assert step(client, 1, 1, end=True)[0] == 7
+        assert waiting.get_result().as_numpy("OUT").reshape(-1)[0] == 3
+        assert step(client, 1, 3)[0] == 4
+        assert successes(server, "m") == 9
+        assert server.log.count(WENT) == 1
+
+
+def test_an_instance_goes_when_its_last_sequence_is_idle_for_too_long(start_server, repository):
+    begins = f"def execute(self, requests):\n    open('{repository}/begun-' + self.name, 'w').close()"
+    directory = make_sequences(repository, body=SUMS.replace("def execute(self, requests):", begins), max_batch_size=1, idle_us=50_000, count=2)
+    server = start_server(repository, flags=EXPLICIT)
+    with http_client(server, concurrency=2) as client:
+        under_way = [client.async_infer("m", [values(n, 0)], sequence_id=n, sequence_start=True) for n in (1, 2)]
+        wait_for("both executions", lambda: len(list(repository.glob("begun-*"))) == 2)
+        leave(server, directory)
+        assert LATE in server.log and WENT not in server.log
+        (directory / "1/go").touch()
+        assert [answer.get_result().as_numpy("OUT").reshape(-1)[0] for answer in under_way] == [1, 2]
+        wait_for("the end of the instance", lambda: WENT in server.log)
+        assert step(client, 4, 4, start=True, end=True)[0] == 4
+
+
+def test_an_unload_ends_instances_that_leave(start_server, repository):
+    directory = make_sequences(repository, max_batch_size=1, idle_us=10**9, count=3)
+    server = start_server(repository, flags=EXPLICIT)
+    with http_client(server) as client:
+        assert [step(client, n, n, start=True)[0] for n in (1, 2, 3)] == [1, 2, 3]
+        leave(server, directory, 2)
+        leave(server, directory, 1)
+        assert server.log.count(LATE) == 2
+        assert [step(client, 1, n)[0] for n in (1, 2, 3)] == [2, 3, 4]
+        assert server.ask("/v2/repository/models/m/unload", b"{}").status == 200
+        wait_for("the model's end", lambda: "successfully unloaded 'm'" in server.log and workers(server) == set())
+
+
+def test_no_sequence_is_lost_while_instances_come_and_go(start_server, repository):
+    directory = make_sequences(repository, strategy="oldest { max_candidate_sequences: 2 }", max_batch_size=2, idle_us=10**9)
+    server = start_server(repository, flags=EXPLICIT)
+    over, failures, counts = threading.Event(), [], [0] * 6
+
+    def ask(who):
+        try:
+            with http_client(server) as client:
+                while not over.is_set():
+                    sums = [step(client, 1, who + 1, start=n == 0, end=n == 4)[0] for n in range(5)]
+                    assert sums == [1, 2, 3, 4, 5]
+                    counts[who] += 5
+        except Exception as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=ask, args=(who,)) for who in range(len(counts))]
+    for thread in threads:
+        thread.start()
+    for count in (3, 1, 2, 1, 3, 2, 1):
+        leave(server, directory, count)
+        before = list(counts)
+        wait_for("more sequences", lambda: failures or all(n > b for n, b in zip(counts, before)))  # noqa: B023
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert successes(server, "m") == sum(counts)
+    wait_for("the end of those that left", lambda: gone(server) == 5)
 
 
 def test_an_instance_that_does_not_come_leaves_sequences_as_they_are(start_server, repository):

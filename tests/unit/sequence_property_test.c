@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of sequences against a second statement of its rules, over random histories of
-// arrivals, ends, cancellations and time. The reference is slow and plain: arrays, walked.
-// NEREID_HISTORIES=n runs so many; a failure names its seed, NEREID_SEED=n runs that one alone.
+// arrivals, ends, cancellations, time and instances that come and go. The reference is slow and
+// plain: arrays, walked. NEREID_HISTORIES=n runs so many; a failure names its seed, NEREID_SEED=n
+// runs that one alone.
 #include "base/clock.h"
 #include "schedule/sequence_policy.h"
 
@@ -60,8 +61,11 @@ typedef struct history {
   ref_sequence sequences[MAX_ITEMS]; // by their beginning
   size_t sequence_count;
   bool slots[MAX_ROWS * MAX_INSTANCES]; // in use
-  size_t freed;                         // sequences that outcomes gave back
-  size_t idle_count;                    // times that a sequence became idle
+  bool open[MAX_INSTANCES];
+  size_t numbers;    // of instances, that were open once
+  unsigned leaving;  // when an outcome was checked last
+  size_t freed;      // sequences that outcomes gave back
+  size_t idle_count; // times that a sequence became idle
 } history;
 
 #define CHECK(h, condition)                                                                        \
@@ -99,10 +103,28 @@ static size_t known_sequence(const history *h, unsigned id)
 static size_t free_slot(const history *h)
 {
   for (size_t row = 0; row < h->config.rows; row++)
-    for (size_t instance = 0; instance < h->config.instances; instance++)
-      if (!h->slots[row * MAX_INSTANCES + instance])
+    for (size_t instance = 0; instance < h->numbers; instance++)
+      if (h->open[instance] && !h->slots[row * MAX_INSTANCES + instance])
         return row * MAX_INSTANCES + instance;
   return NONE;
+}
+
+static size_t inhabited(const history *h, size_t instance)
+{
+  size_t count = 0;
+  for (size_t row = 0; row < h->config.rows; row++)
+    count += h->slots[row * MAX_INSTANCES + instance];
+  return count;
+}
+
+// A bit for each instance that is not open and has sequences.
+static unsigned leaving(const history *h)
+{
+  unsigned bits = 0;
+  for (size_t i = 0; i < h->numbers; i++)
+    if (!h->open[i] && inhabited(h, i) > 0)
+      bits |= 1u << i;
+  return bits;
 }
 
 static void refuse_waiting(history *h, size_t sequence, size_t from)
@@ -163,7 +185,7 @@ static void take_start(history *h, list_node *node)
   const ref_sequence *q = &h->sequences[it->sequence];
   CHECK(h, it->fate == UNDER_WAY && q->under_way == number && !it->seen);
   const sequence_slot *slot = it->item.sequence->slot;
-  CHECK(h, slot->row < h->config.rows && slot->instance < h->config.instances);
+  CHECK(h, slot->row < h->config.rows && slot->instance < h->numbers);
   CHECK(h, slot->row * MAX_INSTANCES + slot->instance == q->slot);
   it->seen = true;
 }
@@ -201,6 +223,11 @@ static void compare(history *h, sequence_outcome *o, const fate *before)
   CHECK(h, sequence_table_live(h->table) == live);
   CHECK(h, sequence_table_backlog(h->table) == backlog);
   CHECK(h, h->freed == over);
+  for (uint32_t i = 0; i < h->numbers; i++)
+    CHECK(h, sequence_table_inhabited(h->table, i) == inhabited(h, i));
+  const unsigned leave = leaving(h);
+  CHECK(h, o->vacated == ((h->leaving & ~leave) != 0));
+  h->leaving = leave;
 }
 
 static void remember(const history *h, fate *before)
@@ -432,26 +459,52 @@ static void dismiss(history *h)
   compare(h, &o, before);
 }
 
-static void add_instances(history *h)
+// New ones, and such as were closed and have no sequence any more.
+static void open_instances(history *h)
 {
   fate before[MAX_ITEMS];
   sequence_outcome o;
-  const size_t count = 1 + draw(h, 2);
-  if (h->config.instances + count > MAX_INSTANCES)
+  uint32_t numbers[MAX_INSTANCES];
+  const size_t wanted = 1 + draw(h, 2);
+  size_t count = 0;
+  for (uint32_t i = 0; i < MAX_INSTANCES && count < wanted; i++)
+    if (!h->open[i] && inhabited(h, i) == 0)
+      numbers[count++] = i;
+  remember(h, before);
+  for (size_t i = 0; i < count; i++) {
+    h->open[numbers[i]] = true;
+    h->numbers = h->numbers > numbers[i] ? h->numbers : numbers[i] + 1;
+  }
+  settle(h);
+  CHECK(h, sequence_table_open(h->table, numbers, count, fresh(&o)));
+  compare(h, &o, before);
+}
+
+static void close_instance(history *h)
+{
+  fate before[MAX_ITEMS];
+  sequence_outcome o;
+  const uint32_t number = draw(h, (uint32_t)h->numbers);
+  size_t open = 0;
+  for (size_t i = 0; i < h->numbers; i++)
+    open += h->open[i];
+  if (!h->open[number] || open == 1)
     return;
   remember(h, before);
-  h->config.instances += count;
+  h->open[number] = false;
   settle(h);
-  CHECK(h, sequence_table_add_instances(h->table, count, fresh(&o)));
-  compare(h, &o, before);
+  sequence_table_close(h->table, number);
+  compare(h, fresh(&o), before);
 }
 
 static void happen(history *h)
 {
   switch (draw(h, 19)) {
   case 18:
-    if (draw(h, 10) == 0)
-      add_instances(h);
+    if (draw(h, 5) == 0)
+      open_instances(h);
+    else if (draw(h, 4) == 0)
+      close_instance(h);
     break;
   case 0:
     cut(h);
@@ -520,6 +573,8 @@ static void run_history(uint64_t seed)
                                .ends_with_cancelled = draw(&h, 2) == 0};
   if (draw(&h, 2) == 0)
     h.config.instances = h.config.rows = 1;
+  for (h.numbers = 0; h.numbers < h.config.instances; h.numbers++)
+    h.open[h.numbers] = true;
   h.table = sequence_table_new(&h.config);
   assert_non_null(h.table);
   uint32_t steps = 1 + draw(&h, 60);
