@@ -17,6 +17,8 @@ SEEDED = """
     def test_good(): pass
     def test_assertion(): assert 1 + 1 == 3
     def test_crash(): raise Crash("the server ended with -11")
+    @pytest.mark.parametrize("side", ["triton"])
+    def test_foreign(side): raise Crash("the server ended with -6")
     def test_product_assert(): assert not "nereid: thread.c:9: begin: Assertion `b != NULL' failed."
     def test_leak(): assert not "==7==ERROR: LeakSanitizer: detected memory leaks"
     def test_race(): assert not "WARNING: ThreadSanitizer: data race (pid=7)"
@@ -48,7 +50,7 @@ def test_each_kind_of_failure_is_told_with_its_name_and_command(tmp_path):
                           env=os.environ | {"PYTHONPATH": str(ROOT / "tests"), "NEREID_FAILURES": str(told), "NEREID_BUILD": "build/asan"})
     assert done.returncode == 1, done.stdout
     found = rows(told)
-    assert set(found) == HARD | {"assertion", "hang"}, done.stdout
+    assert set(found) == HARD | {"assertion", "hang", "foreign[triton]"}, done.stdout
     assert {name for name, (kind, _) in found.items() if kind == "hard"} == HARD
     assert found["assertion"][1] == "NEREID_BUILD=build/asan .venv/bin/python -m pytest test_seeded.py::test_assertion"
     assert f"again: {found['hang'][1]}" in done.stdout
