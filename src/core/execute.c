@@ -246,8 +246,6 @@ static void begin_ahead(instance *i)
   scheduler *s = i->scheduler;
   if (i->permit != NULL)
     return; // it has what one execution takes; the next one asks again
-  if (!instance_is_running(i))
-    return; // it warms up: what waits is for instances that are ready
   while (max_executions != NULL && i->begun_count < MAX_INSTANCE_BEGUN &&
          scheduler_pending(s) > 0 && i->begun_count < max_executions(i)) {
     size_t instances = atomic_load_explicit(&i->shared->instance_count, memory_order_relaxed);
@@ -258,27 +256,32 @@ static void begin_ahead(instance *i)
   }
 }
 
-void execute(instance *i, size_t count)
+static void begin_batch(instance *i, size_t count)
 {
   if (i->shared->objective_ns != 0)
     note_batch(i, count);
-  if (!in_two_parts(i)) {
+  if (in_two_parts(i))
+    begin(i, i->items, count);
+  else
     execute_at_once(i, count);
-    return;
-  }
-  begin(i, i->items, count);
+}
+
+void execute(instance *i, size_t count)
+{
+  begin_batch(i, count);
   execute_rest(i);
+}
+
+void execute_alone(instance *i, size_t count)
+{
+  begin_batch(i, count);
+  while (i->begun_count > 0)
+    end(i, -1);
 }
 
 bool execute_briefly(instance *i)
 {
-  if (i->shared->objective_ns != 0)
-    note_batch(i, 1);
-  if (!in_two_parts(i)) {
-    execute_at_once(i, 1);
-    return true;
-  }
-  begin(i, i->items, 1);
+  begin_batch(i, 1);
   return i->begun_count == 0 || end(i, BRIEFLY_US);
 }
 

@@ -6,8 +6,12 @@
 
 #include "core/instance.h"
 
-// Executes the first `count` of i->items, to their end.
+// Executes the first `count` of i->items, to their end, and what it begins ahead of that meanwhile.
 void execute(instance *i, size_t count);
+
+// The same without anything ahead: what waits is for instances that are ready, and this one warms
+// up.
+void execute_alone(instance *i, size_t count);
 
 // Begins the first of i->items alone and waits for its end for a moment. False: it has not ended,
 // and execute_rest is due on the instance's thread.

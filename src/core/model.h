@@ -36,6 +36,8 @@ typedef struct model_environment {
   // server must then call model_destroy(m) on a thread that may block (it joins the instances'
   // threads and calls the backend's Finalize functions).
   void (*unreferenced)(server *server, model *m);
+  // Runs `task` later, on such a thread. It has a reference to a model, which it drops at its end.
+  void (*run_later)(server *server, load_task *task);
 } model_environment;
 
 // Where a model comes from. Everything is copied but config_owned.

@@ -10,7 +10,6 @@
 #include "base/thread.h"
 #include "core/gpu_watch.h"
 #include "core/gpus.h"
-#include "core/live_models.h"
 #include "core/model_gpus.h"
 #include "core/model_queue.h"
 #include "core/sequences.h"
@@ -324,7 +323,7 @@ static void leave_late(load_task *task)
   if (m->instances->leaving == 0)
     free_former_groups(m);
   pthread_mutex_unlock(&m->change_lock);
-  model_unref(m);
+  request_target_unref(&m->target);
 }
 
 // Its last sequence has left it, on any thread; see sequences_leave. A model without references
@@ -335,7 +334,7 @@ static void vacated(instance *i)
   if (!refcount_try_take(&m->target.references))
     return;
   i->leave_task.run = leave_late;
-  live_models_queue_task(m->live, &i->leave_task);
+  m->environment.run_later(m->environment.server, &i->leave_task);
 }
 
 // ---- replacing ----

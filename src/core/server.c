@@ -104,6 +104,11 @@ static void model_unreferenced(server *s, model *m)
   live_models_queue_destroy(&s->live, m);
 }
 
+static void run_later(server *s, load_task *task)
+{
+  live_models_queue_task(&s->live, task);
+}
+
 static void set_startup(server *s, startup_state to)
 {
   assert(lock_is_held(&s->lock) && s->startup + 1 == to);
@@ -181,6 +186,7 @@ static error *make_server(const server_options *options, server **result)
       .timekeeper = s->timekeeper,
       .ensembles = &ensemble_runner,
       .unreferenced = model_unreferenced,
+      .run_later = run_later,
   };
   backend_registry_init(&s->backends, (struct TRITONBACKEND_MemoryManager *)&s->environment);
   agent_registry_init(&s->agents, s->options.agent_directory);

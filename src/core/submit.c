@@ -197,7 +197,7 @@ void submit_to_instance(instance *i, request *const *requests, size_t count)
     begin(requests[n]);
     i->items[n] = &requests[n]->item;
   }
-  execute(i, count);
+  execute_alone(i, count);
 }
 
 error *submit_cancel(request *r)

@@ -64,18 +64,13 @@ static ordering_payload *pop_ready(ordering *o)
   return payload;
 }
 
-static bool has_final(const ordering_slot *slot)
-{
-  const list_node *last = list_last(&slot->payloads);
-  return last != NULL && container_of(last, ordering_payload, node)->final;
-}
-
 void ordering_deliver(ordering *o, ordering_slot *slot, ordering_payload *payload_owned, bool final)
 {
   *payload_owned = (ordering_payload){.final = final};
   pthread_mutex_lock(&o->lock);
   assert(slot->reserved);
-  assert(!has_final(slot));
+  assert(list_is_empty(&slot->payloads) ||
+         !container_of(list_last(&slot->payloads), ordering_payload, node)->final);
   list_append(&slot->payloads, &payload_owned->node);
   if (!o->sending) {
     o->sending = true;

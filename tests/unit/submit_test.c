@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/execute.h"
 #include "core/model.h"
 #include "core/model_queue.h"
 #include "core/refuse.h"
@@ -169,10 +170,13 @@ static void an_instance_that_warms_up_executes_nothing_of_clients(void **state)
   warm_up(&i, make_request());
   assert_true(begun_count == 1 && answers == 1);
   assert_int_equal(scheduler_pending(i.scheduler), 1);
-  i.stage = INSTANCE_RUNNING;
-  warm_up(&i, make_request()); // as any request: the client's is executed with it
+  request *sample = make_request();
+  assert_null(request_prepare(sample));
+  i.items[0] = &sample->item;
+  sample->factory->answer_owed = true;
+  request_set_state(sample, REQUEST_PENDING);
+  execute(&i, 1); // as any request: the client's is executed with it
   assert_true(begun_count == 3 && begun[2] == client && answers == 3);
-  i.stage = INSTANCE_INITIALIZED;
   instance_free_room(&i);
   scheduler_free(i.scheduler);
   model_unref(&played);

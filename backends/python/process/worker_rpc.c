@@ -7,6 +7,7 @@
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/cleanup.h"
+#include "base/string_list.h"
 #include "base/thread.h"
 #include "codec/protocol.h"
 
@@ -135,28 +136,14 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
 // ---- what there is to say
 
 // Which Pythons the log has named: each once, however many models run on it.
-typedef struct named_python {
-  struct named_python *next;
-  char *path;
-} named_python;
-
 static bool is_named_first(const char *path)
 {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  static named_python *all;
+  static string_list named;
   LOCK_SCOPE(&mutex);
-  for (const named_python *n = all; n != NULL; n = n->next)
-    if (strcmp(n->path, path) == 0)
-      return false;
-  named_python *added = malloc(sizeof(*added));
-  char *copy = strdup(path);
-  if (added == NULL || copy == NULL) {
-    free(added);
-    free(copy);
-    return true;
-  }
-  *added = (named_python){.next = all, .path = copy};
-  all = added;
+  if (string_list_contains(&named, path))
+    return false;
+  string_list_add(&named, path);
   return true;
 }
 

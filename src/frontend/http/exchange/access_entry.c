@@ -7,6 +7,7 @@
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/access_log.h"
+#include "frontend/http/exchange/exchange_log.h"
 #include "frontend/http/exchange/server.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
-#include "frontend/common/observe/frontend_log.h"
+#include "frontend/http/exchange/exchange_log.h"
 #include "frontend/http/exchange/server.h"
 
 #include <stdlib.h>

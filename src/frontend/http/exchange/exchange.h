@@ -11,7 +11,6 @@
 #include "base/refcount.h"
 #include "frontend/common/net/body.h"
 #include "frontend/common/net/jobs.h"
-#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/headers.h"
@@ -109,21 +108,6 @@ void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exch
 // else as exchange_run_job does.
 void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange *x),
                   exchange_step next);
-
-// What a line of the log about this request is about; NULL is about none. Any thread that has the
-// exchange.
-NEREID_LogSubject exchange_subject(const exchange *x);
-
-// A line of the log about the exchange, which may be NULL.
-#define EXCHANGE_LOG_AT(level, x, ...)                                                             \
-  do {                                                                                             \
-    if (TRITONSERVER_LogIsEnabled(level)) {                                                        \
-      const NEREID_LogSubject about_ = exchange_subject(x);                                        \
-      frontend_log_message(level, __FILE_NAME__, __LINE__, &about_, __VA_ARGS__);                  \
-    }                                                                                              \
-  } while (0)
-#define exchange_log_warning(x, ...) EXCHANGE_LOG_AT(TRITONSERVER_LOG_WARN, x, __VA_ARGS__)
-#define exchange_log_verbose(x, ...) EXCHANGE_LOG_AT(TRITONSERVER_LOG_VERBOSE, x, __VA_ARGS__)
 
 // It has failed, or its client left while it was suspended: no reply is to be made, and it must not
 // be suspended again.

@@ -5,6 +5,7 @@
 
 #include "base/state.h"
 #include "frontend/common/infer/inference.h"
+#include "frontend/http/exchange/exchange_log.h"
 
 #include <stdlib.h>
 

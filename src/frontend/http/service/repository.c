@@ -5,9 +5,9 @@
 
 #include "base/base64.h"
 #include "frontend/common/admin/model_admin.h"
-#include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/policy/code_upload.h"
 #include "frontend/http/exchange/exchange.h"
+#include "frontend/http/exchange/exchange_log.h"
 #include "frontend/http/exchange/server.h"
 
 #include <jansson.h>

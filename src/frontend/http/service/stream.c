@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/http/exchange/exchange.h"
+#include "frontend/http/exchange/exchange_log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/connections.h"
 
