@@ -98,6 +98,7 @@ static bool read_options(const ports *p, port which, listener_options *to)
   options_input_size(o, &max_input_size, &to->limit_whole_body);
   to->max_input_size = (size_t)max_input_size;
   to->metrics_too = o->allow_metrics && o->metrics_on_http;
+  to->config_dump = p->config_dump;
   to->compression_level = compression_level(o->grpc_compression_level);
   to->busy_poll_us = o->http.busy_poll_us;
   to->tls = &rules->tls;

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "daemon/call_lines.h"
+#include "daemon/config_dump.h"
 #include "daemon/error_line.h"
 #include "daemon/notify.h"
 #include "daemon/ports.h"
@@ -45,6 +46,8 @@
 
 typedef struct server_run {
   ports ports;
+  buffer config_dump;
+  config_metric config_metric;
   uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
@@ -105,9 +108,19 @@ static void reopen_logs(server_run *l)
 
 // ---- ports ----
 
+static error *show_config(server_run *l)
+{
+  char hash[CONFIG_HASH_SIZE];
+  RETURN_IF_ERROR(config_dump_print(l->ports.options, &l->config_dump, hash));
+  l->ports.config_dump = buffer_view(&l->config_dump);
+  return l->ports.options->allow_metrics ? config_metric_new(&l->config_metric, hash) : NULL;
+}
+
 // *what: how Triton calls what failed.
 static error *open_ports(server_run *l, const char **what)
 {
+  *what = "showing the flags";
+  RETURN_IF_ERROR(show_config(l));
   *what = "opening the access log";
   RETURN_IF_ERROR(open_access_log(l));
   *what = "setting up tracing";
@@ -130,6 +143,8 @@ static void close_ports(server_run *l)
   jobs_free(l->ports.jobs);
   access_log_close(l->ports.access_log);
   trace_service_free(l->ports.trace);
+  config_metric_free(&l->config_metric);
+  buffer_fini(&l->config_dump);
 }
 
 // ---- the helper thread ----

@@ -181,9 +181,14 @@ def test_failures_are_counted_where_triton_counts_them(start_server, repository,
     gpus.fault("cuMemcpyHtoD*", 1)
     assert server.ask("/v2/models/m/infer", BODY).status == 500
     assert server.ask("/v2/models/refuses/infer", BODY.replace(b"FP32", b"INT32").replace(b"[2,1]", b"[2]")).status == 500
-    failed = values(server, "nv_inference_request_failure", "model", "gpu_uuid", "reason")
     uuid = gpus.devices[0]["uuid"]
-    assert {key: value for key, value in failed.items() if value} == {("m", uuid, "BACKEND"): 1, ("refuses", None, "BACKEND"): 1}
+
+    def failed():
+        counts = values(server, "nv_inference_request_failure", "model", "gpu_uuid", "reason")
+        return {key: value for key, value in counts.items() if value}
+
+    wait_for("what the backend reports, behind its answer", lambda: sum(failed().values()) == 2)
+    assert failed() == {("m", uuid, "BACKEND"): 1, ("refuses", None, "BACKEND"): 1}
 
 
 def test_a_devices_counts_stay_when_its_instances_go(start_server, repository, tmp_path):

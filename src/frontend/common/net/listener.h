@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/refcount.h"
+#include "base/slice.h"
 #include "frontend/common/net/budget.h"
 #include "frontend/common/net/drain.h"
 #include "frontend/common/net/jobs.h"
@@ -46,6 +47,7 @@ typedef struct listener_options {
   unsigned min_rate;          // bytes per second that are progress of a body or reply; 0: any
   unsigned idle_timeout_ms;   // a keep-alive connection between two requests
   bool metrics_too;           // GET /metrics beside the API
+  slice config_dump;          // borrowed: the JSON of /v2/nereid/config_dump
 
   // --- gRPC's
 

@@ -52,6 +52,7 @@ static const route rows[] = {
 
     {GET | POST, "/v2/models/{model}/routing", CATEGORY_MODEL_REPOSITORY, BODY_JSON,
      handle_version_routing},
+    {GET, "/v2/nereid/config_dump", CATEGORY_MODEL_REPOSITORY, BODY_IGNORED, handle_config_dump},
     {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, handle_logging},
     {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, handle_trace_setting},
     {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON,

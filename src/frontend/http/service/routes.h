@@ -33,6 +33,8 @@ void handle_memory_unregister(exchange *x);
 void handle_version_routing(exchange *x);
 // logging.c
 void handle_logging(exchange *x);
+// config_dump.c
+void handle_config_dump(exchange *x);
 // trace_setting.c
 void handle_trace_setting(exchange *x);
 
