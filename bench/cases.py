@@ -54,6 +54,11 @@ def thousand_sequences(directory, model):
     return load.sequence_request(directory, model, numpy.ones((1, 16), numpy.float32), 1000)
 
 
+def thousand_sequences_at_a_rate(directory, model):
+    """250 connections send about 1,000 requests a second."""
+    return load.sequence_request(directory, model, numpy.ones((1, 16), numpy.float32), 1000, pause_ms=250)
+
+
 def wide(rows):
     return lambda directory, model: load.binary_request(directory, model, random(rows, 2048))
 
@@ -158,6 +163,8 @@ LOADS = (
     Load("Python add, batcher, 4 instances", PYTHON, "python_four", small, (32,), ALL),
     Load("Python, 1,000 sequences, direct", PYTHON, "python_direct", thousand_sequences, (250,), (*ALL, "batch")),
     Load("Python, 1,000 sequences, oldest", PYTHON, "python_oldest", thousand_sequences, (250,), (*ALL, "batch")),
+    Load("Python, 1,000 sequences at 1,000 requests a second, direct", PYTHON, "python_direct", thousand_sequences_at_a_rate, (250,), ALL),
+    Load("Python, 1,000 sequences at 1,000 requests a second, oldest", PYTHON, "python_oldest", thousand_sequences_at_a_rate, (250,), ALL),
     Load("Python, 4 MB binary", PYTHON, "python_large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("ONNX saturated, 1 row", (sides.nereid, in_process), "onnx_busy", wide(1), (8,), ("rps", "cpu")),
     Load("ONNX saturated, 32 rows", (sides.nereid, in_process), "onnx_busy", wide(32), (8,), ("rps", "cpu")),

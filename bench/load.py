@@ -26,6 +26,7 @@ class Request:
     grpc: str = ""  # the method, for requests over gRPC
     streams: bool = False  # the method takes any number of messages
     sequences: int = 0  # live at once
+    pause_ms: int = 0  # that a connection makes between two requests, on average: so servers are asked at one rate
     distinct: bool = False  # no two are the same, in this run or another
 
 
@@ -47,11 +48,11 @@ def distinct_request(directory, model, array):
     return Request(model, body, rows=len(array), distinct=True)
 
 
-def sequence_request(directory, model, array, sequences):
+def sequence_request(directory, model, array, sequences, pause_ms=0):
     content = {"parameters": "%PARAMETERS%", "inputs": [dict(tensor(array), data=array.ravel().tolist())]}
     body = directory / f"{model}.sequence"
     body.write_text(json.dumps(content).replace('"%PARAMETERS%"', "%PARAMETERS%"))
-    return Request(model, body, rows=len(array), sequences=sequences)
+    return Request(model, body, rows=len(array), sequences=sequences, pause_ms=pause_ms)
 
 
 @contextlib.contextmanager
@@ -94,6 +95,8 @@ def wrk(url, request, connections, seconds):
         environment["NEREID_BENCH_JSON"] = str(request.json_size)
     if request.sequences:
         environment["NEREID_BENCH_SEQUENCES"] = str(request.sequences)
+    if request.pause_ms:
+        environment["NEREID_BENCH_PAUSE"] = str(request.pause_ms)
     if request.distinct:
         environment["NEREID_BENCH_DISTINCT"] = str(secrets.randbelow(1 << 24))  # FP32 holds it
     command = ["wrk", f"-t{min(2, connections)}", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(POST), url]

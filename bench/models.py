@@ -116,13 +116,13 @@ ENSEMBLES = {
 }
 
 
-def write_ensemble(repository, name):
+def write_ensemble(repository, name, given):
     """Each step is a model of its own."""
     steps = []
-    for number, model in enumerate(ENSEMBLES[name]):
-        write_model(repository, model, f"step{number}")
-        names = ["INPUT0" if number == 0 else f"between{number}", "OUTPUT0" if number == 2 else f"between{number + 1}"]
-        steps.append(f'step {{ model_name: "step{number}" model_version: -1 input_map {{ key: "INPUT0" value: "{names[0]}" }}'
+    for number, model in enumerate(given):
+        write_model(repository, model, f"{name}_{number}")
+        names = ["INPUT0" if number == 0 else f"between{number}", "OUTPUT0" if number == len(given) - 1 else f"between{number + 1}"]
+        steps.append(f'step {{ model_name: "{name}_{number}" model_version: -1 input_map {{ key: "INPUT0" value: "{names[0]}" }}'
                      f' output_map {{ key: "OUTPUT0" value: "{names[1]}" }} }}')
     (repository / name / "1").mkdir(parents=True)
     config = 'platform: "ensemble"' + BATCHES + tensors(16) + " ensemble_scheduling { " + " ".join(steps) + " }"
@@ -132,7 +132,7 @@ def write_ensemble(repository, name):
 def write_model(repository, model, name=None):
     """Writes one of MODELS, under another name if one is given, or one of ENSEMBLES."""
     if model in ENSEMBLES:
-        return write_ensemble(repository, model)
+        return write_ensemble(repository, model, ENSEMBLES[model])
     config, *layers = MODELS[model]
     version = repository / (name or model) / "1"
     version.mkdir(parents=True)

@@ -48,6 +48,15 @@ if base then
   end
 end
 
+-- With NEREID_BENCH_PAUSE set, a connection waits so many milliseconds before a request, on average.
+local pause = tonumber(os.getenv("NEREID_BENCH_PAUSE") or "0")
+
+if pause > 0 then
+  delay = function()
+    return math.random(0, 2 * pause)
+  end
+end
+
 function done(summary, latency, requests)
   local errors = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write
     + summary.errors.timeout
