@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures a server through tritonserver.h, without a front end:
-//   embedded BACKEND_DIRECTORY REPOSITORY MODEL cost COUNT     CPU of the process for one request, us
-//   embedded … MODEL memory COUNT                              anonymous memory for one open sequence, bytes
-//   embedded … MODEL backlog COUNT REQUESTS                    p50 and p99 of the requests of a sequence that has
-//                                                              a slot, us: alone, and before COUNT waiting ones
-// The model takes INPUT0, FP32 [1,16]; "backlog" wants one slot. bench/embedded.py compiles this against either library.
+//   embedded BACKEND_DIRECTORY REPOSITORY MODEL cost COUNT     CPU of the process for one request,
+//   us embedded … MODEL memory COUNT                              anonymous memory for one open
+//   sequence, bytes embedded … MODEL backlog COUNT REQUESTS                    p50 and p99 of the
+//   requests of a sequence that has
+//                                                              a slot, us: alone, and before COUNT
+//                                                              waiting ones
+// The model takes INPUT0, FP32 [1,16]; "backlog" wants one slot. bench/embedded.py compiles this
+// against either library.
 #include "plain_memory.h"
 #include "server_end.h"
 #include "triton/core/tritonserver.h"
@@ -18,9 +21,10 @@
 #include <string.h>
 #include <time.h>
 
-#define WIDTH     16
-#define WARM_UP   1000 // requests before anything is measured
-#define FLAG_PAIR (TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
+#define WIDTH   16
+#define WARM_UP 1000 // requests before anything is measured
+#define FLAG_PAIR                                                                                  \
+  (TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
 
 static const char *model;
 static TRITONSERVER_Server *server;

@@ -161,6 +161,9 @@ typedef struct NEREID_ResponseTimes {
 TRITONSERVER_DECLSPEC void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceResponse *response,
                                                          NEREID_ResponseTimes *times);
 
+// Requests that the server holds: submitted, and not released yet. Any thread.
+TRITONSERVER_DECLSPEC uint64_t NEREID_ServerInflight(TRITONSERVER_Server *server);
+
 // --- Sequences (docs/sequences.md)
 
 // Says before TRITONSERVER_ServerStop that no request will come any more: each sequence ends with

@@ -28,6 +28,11 @@ void NEREID_ServerEndSequences(TRITONSERVER_Server *s)
   server_end_sequences(s);
 }
 
+uint64_t NEREID_ServerInflight(TRITONSERVER_Server *s)
+{
+  return server_inflight(s);
+}
+
 TRITONSERVER_Error *TRITONSERVER_ServerStop(TRITONSERVER_Server *s)
 {
   return error_to_abi(server_stop(s));

@@ -328,13 +328,25 @@ static void log_cut_off(void *context, model *m)
 static void count_inflight(void *context, model *m)
 {
   *(uint64_t *)context += atomic_load_explicit(&m->target.inflight, memory_order_acquire);
+}
+
+static void count_awaited(void *context, model *m)
+{
   *(uint64_t *)context += model_queue_awaited(m);
 }
 
-static uint64_t inflight(server *s)
+uint64_t server_inflight(server *s)
 {
   uint64_t sum = 0;
   live_models_visit(&s->live, count_inflight, &sum);
+  return sum;
+}
+
+// With what open sequences still owe.
+static uint64_t inflight(server *s)
+{
+  uint64_t sum = server_inflight(s);
+  live_models_visit(&s->live, count_awaited, &sum);
   return sum;
 }
 

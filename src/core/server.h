@@ -42,6 +42,9 @@ void server_end_sequences(server *s);
 // Refuses new requests, waits for those accepted and unloads all models, for at most the exit
 // timeout. INTERNAL when that expired: queued requests have been answered with an error then.
 error *server_stop(server *s);
+
+// Requests that are inside and not released. Any thread.
+uint64_t server_inflight(server *s);
 void server_set_exit_timeout(server *s, unsigned int seconds);
 
 // ---- coming and going; both block ----

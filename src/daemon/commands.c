@@ -4,6 +4,7 @@
 
 #include "daemon/check_command.h"
 #include "daemon/migrate_command.h"
+#include "daemon/operator_command.h"
 #include "daemon/serve_command.h"
 
 #include <stdlib.h>
@@ -33,6 +34,30 @@ const command command_table[] = {
      .wraps = true,
      .usage_status = MIGRATE_USAGE,
      .run = migrate_run},
+    {.name = "status",
+     .words = "",
+     .help = "Say how a running server is.",
+     .long_help = STATUS_HELP,
+     .options = status_options,
+     .option_count = &status_option_count,
+     .usage_status = OPERATOR_FAILED,
+     .run = status_run},
+    {.name = "drain",
+     .words = "",
+     .help = "Take a running server out of service, and wait for its requests.",
+     .long_help = DRAIN_HELP,
+     .options = drain_options,
+     .option_count = &drain_option_count,
+     .usage_status = OPERATOR_FAILED,
+     .run = drain_run},
+    {.name = "undrain",
+     .words = "",
+     .help = "Put it back into service.",
+     .long_help = UNDRAIN_HELP,
+     .options = status_options,
+     .option_count = &status_option_count,
+     .usage_status = OPERATOR_FAILED,
+     .run = undrain_run},
     {.name = NULL},
 };
 

@@ -48,6 +48,7 @@
 #define CLOUD      "SageMaker and Vertex AI"
 #define CHECK      "Check"
 #define MIGRATE    "Migrate"
+#define OPERATOR   "Running server"
 
 const option option_table[] = {
     FLAG(GLOBAL, "help", help, "Print this text and exit."),
@@ -385,3 +386,19 @@ const option migrate_options[] = {
 };
 
 const size_t migrate_option_count = sizeof(migrate_options) / sizeof(migrate_options[0]);
+
+#define OPERATOR_JSON                                                                              \
+  FLAG(OPERATOR, "json", at_server.json,                                                           \
+       "Print the server's answer as it is: one JSON object (docs/operating.md).")
+
+const option status_options[] = {OPERATOR_JSON};
+
+const size_t status_option_count = sizeof(status_options) / sizeof(status_options[0]);
+
+const option drain_options[] = {
+    OPERATOR_JSON,
+    INTEGER(OPERATOR, "wait", "<seconds>", at_server.wait_seconds, 0, INT_MAX, "30",
+            "How long to wait until the server holds no requests. 0: not at all."),
+};
+
+const size_t drain_option_count = sizeof(drain_options) / sizeof(drain_options[0]);

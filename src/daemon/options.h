@@ -22,7 +22,11 @@ typedef struct daemon_options {
   } check;              // flags of nereid check
   struct {
     bool json, load;
-  } migrate;                // flags of nereid migrate
+  } migrate; // flags of nereid migrate
+  struct {
+    bool json;
+    int64_t wait_seconds;
+  } at_server;              // flags of nereid status, drain and undrain
   char *private_repository; // that `nereid serve` made: removed at the end; NULL: none
   bool help;
   bool version;
@@ -160,6 +164,12 @@ extern const size_t check_option_count;
 
 extern const option migrate_options[]; // of nereid migrate alone
 extern const size_t migrate_option_count;
+
+extern const option status_options[]; // of nereid status and undrain
+extern const size_t status_option_count;
+
+extern const option drain_options[]; // of nereid drain alone
+extern const size_t drain_option_count;
 
 // Another default of a flag under --secure. What --secure means beyond flags is in access_rules.c
 // (who may do what) and options_check (not as root).

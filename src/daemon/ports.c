@@ -82,12 +82,13 @@ static bool set_metrics(listener_options *to, const daemon_options *o)
   to->tls = &plain;
   to->access = &open;
   to->access_log = NULL;
+  to->orders = NULL;
   to->trace = NULL;
   return o->allow_metrics;
 }
 
 // What flags say of a port, and what it borrows. False: it is not wanted.
-static bool read_options(const ports *p, port which, listener_options *to)
+static bool read_options(ports *p, port which, listener_options *to)
 {
   const daemon_options *o = p->options;
   const bool is_grpc = which == PORT_GRPC || which == PORT_ADMIN_GRPC;
@@ -99,6 +100,7 @@ static bool read_options(const ports *p, port which, listener_options *to)
   to->max_input_size = (size_t)max_input_size;
   to->metrics_too = o->allow_metrics && o->metrics_on_http;
   to->config_dump = p->config_dump;
+  to->orders = &p->orders;
   to->compression_level = compression_level(o->grpc_compression_level);
   to->busy_poll_us = o->http.busy_poll_us;
   to->tls = &rules->tls;

@@ -31,6 +31,7 @@ typedef struct ports {
   const daemon_options *options; // borrowed, as all but the listeners
   const access_rules *rules;
   slice config_dump; // JSON of the flags
+  listener_orders orders;
   TRITONSERVER_Server *server;
   access_log *access_log; // NULL: none
   trace_service *trace;

@@ -483,6 +483,7 @@ int life_run(const daemon_options *options, const access_rules *rules)
   server_run l = {
       .ports = {.options = options, .rules = rules}, .report = -1, .signals = -1, .fault = -1};
   l.started_ns = clock_monotonic_ns();
+  l.ports.orders.started_ns = l.started_ns;
   error *e = inherited_read(&l.ports.inherited); // before a descriptor of ours could be one of them
   if (e != NULL)
     return fail("taking the sockets of the service manager", e);

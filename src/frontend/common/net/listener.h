@@ -20,6 +20,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What an operator has decided for all listeners together (/v2/nereid/drain). Any thread.
+typedef struct listener_orders {
+  _Atomic bool withdrawn; // the server says that it is not ready, and asks clients to close
+  uint64_t started_ns;    // monotonic, set once: when the server began to start
+} listener_orders;
+
 // What flags set of a listener (docs/flags.md), and what it borrows. A limit or timeout of 0 is
 // off, unless the field says otherwise. Read by all that is of the listener, never written.
 typedef struct listener_options {
@@ -70,6 +76,7 @@ typedef struct listener_options {
   struct trace_service *trace;
   struct shared_memory *shared_memory; // of clients
   jobs *jobs;                          // for calls that may block, and long computations
+  listener_orders *orders;             // NULL: there are none
 } listener_options;
 
 typedef struct listener listener;
@@ -115,6 +122,15 @@ const char *listener_where(const listener *l);
 // Serves on, but says that it is not ready: so that whoever spreads requests over servers turns to
 // others before listener_drain.
 void listener_announce_stop(listener *l);
+
+// Whether the listener says that it is not ready: the server stops, or an operator has withdrawn
+// it. Any thread.
+static inline bool listener_is_leaving(const listener *l)
+{
+  const listener_orders *orders = l->options.orders;
+  return atomic_load_explicit(&l->leaving, memory_order_relaxed) ||
+         (orders != NULL && atomic_load_explicit(&orders->withdrawn, memory_order_relaxed));
+}
 
 // Stops accepting, tells clients to go, and waits until every request in flight is answered or the
 // monotonic moment `deadline_ns` (base/clock.h) has come. Returns how many are not. May be called

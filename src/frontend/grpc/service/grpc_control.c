@@ -35,7 +35,7 @@ error *grpc_server_ready(call *c, const void *request, buffer *json)
 // Without asking when the server is stopping.
 void grpc_handle_server_ready(call *c)
 {
-  if (atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
+  if (listener_is_leaving(c->server))
     control_reply_number(c, false);
   else
     control_method_probe(c);

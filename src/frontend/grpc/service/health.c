@@ -25,7 +25,7 @@ static error *ask(const call *c, serving_status *status)
 {
   bool ready = false;
   TRITONSERVER_Error *failure = NULL;
-  if (!atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
+  if (!listener_is_leaving(c->server))
     failure = TRITONSERVER_ServerIsReady(c->server->server, &ready);
   *status = failure != NULL ? STATUS(UNKNOWN) : ready ? STATUS(SERVING) : STATUS(NOT_SERVING);
   return error_from_abi(failure);

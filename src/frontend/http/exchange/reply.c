@@ -238,7 +238,7 @@ enum MHD_Result exchange_send_reply(exchange *x)
   exchange_enter(x, EXCHANGE_REPLIED);
   exchange_record_moment(x, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
-  bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
+  bool last = x->last || listener_is_leaving(x->http);
   if (last && !is_shared(x))
     MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
   if (x->is_short && !x->is_head)

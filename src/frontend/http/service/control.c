@@ -30,8 +30,10 @@ static void ask_server(exchange *x)
 // Backends are asked about their instances, and may take their time: the loop does not wait.
 void handle_server_ready(exchange *x)
 {
-  if (atomic_load_explicit(&x->http->leaving, memory_order_relaxed)) {
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping");
+  if (listener_is_leaving(x->http)) {
+    bool stops = atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "%s",
+                  stops ? "the server is stopping" : "the server is drained (nereid undrain)");
     return;
   }
   exchange_run_job(x, JOB_PROBES, ask_server, NULL);

@@ -52,6 +52,9 @@ static const route rows[] = {
 
     {GET | POST, "/v2/models/{model}/routing", CATEGORY_MODEL_REPOSITORY, BODY_JSON,
      handle_version_routing},
+    {GET, "/v2/nereid/status", CATEGORY_MODEL_REPOSITORY, BODY_IGNORED, handle_operator_status},
+    {POST, "/v2/nereid/drain", CATEGORY_MODEL_REPOSITORY, BODY_IGNORED, handle_drain},
+    {POST, "/v2/nereid/undrain", CATEGORY_MODEL_REPOSITORY, BODY_IGNORED, handle_undrain},
     {GET, "/v2/nereid/config_dump", CATEGORY_MODEL_REPOSITORY, BODY_IGNORED, handle_config_dump},
     {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, handle_logging},
     {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, handle_trace_setting},

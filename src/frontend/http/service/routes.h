@@ -35,6 +35,10 @@ void handle_version_routing(exchange *x);
 void handle_logging(exchange *x);
 // config_dump.c
 void handle_config_dump(exchange *x);
+// operator.c
+void handle_operator_status(exchange *x);
+void handle_drain(exchange *x);
+void handle_undrain(exchange *x);
 // trace_setting.c
 void handle_trace_setting(exchange *x);
 
