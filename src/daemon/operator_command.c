@@ -32,13 +32,14 @@ static error *connect_to(const char *address, int *result)
   const size_t skipped = sizeof(UNIX_PREFIX) - 1;
   struct sockaddr_un to = {.sun_family = AF_UNIX};
   const struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-  if (strncmp(address, UNIX_PREFIX, skipped) != 0 || strlen(address + skipped) == 0 ||
-      strlen(address + skipped) >= sizeof(to.sun_path))
+  bool is_unix = strncmp(address, UNIX_PREFIX, skipped) == 0;
+  const char *path = is_unix ? address + skipped : "";
+  if (*path == '\0' || strlen(path) >= sizeof(to.sun_path))
     return error_new(ERROR_INVALID_ARG,
                      "--admin-address: '%s', expected the running server's, unix:/<path>, or "
                      "--config=<file> with it",
                      address);
-  strcpy(to.sun_path, address + skipped);
+  memcpy(to.sun_path, path, strlen(path) + 1);
   int s AUTO_CLOSE = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (s < 0 || setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
       connect(s, (const struct sockaddr *)&to, sizeof(to)) != 0)
@@ -55,9 +56,8 @@ static error *converse(int s, const char *request, buffer *reply)
     return error_new(ERROR_UNAVAILABLE, "the server takes no request: %s", strerror(errno));
   for (;;) {
     char *room = buffer_reserve(reply, MAX_REPLY_BYTES);
-    ssize_t size = room == NULL || reply->size >= MAX_REPLY_BYTES
-                       ? -1
-                       : recv(s, room, MAX_REPLY_BYTES, 0);
+    ssize_t size =
+        room == NULL || reply->size >= MAX_REPLY_BYTES ? -1 : recv(s, room, MAX_REPLY_BYTES, 0);
     if (room == NULL)
       return error_no_memory();
     if (size < 0)
@@ -71,20 +71,20 @@ static error *converse(int s, const char *request, buffer *reply)
 // The JSON of a reply with status 200; else what its "error" says.
 static error *read_reply(buffer *reply, json_t **answer)
 {
-  int status = 0;
+  static const char good[] = "HTTP/1.1 200 ";
   json_error_t unused;
   buffer_append_char(reply, '\0');
   if (reply->failed)
     return error_no_memory();
   const char *body = strstr(reply->data, "\r\n\r\n");
   json_t *object = body == NULL ? NULL : json_loads(body + 4, 0, &unused);
-  if (sscanf(reply->data, "HTTP/1.1 %d ", &status) == 1 && status == 200 && object != NULL) {
+  if (strncmp(reply->data, good, sizeof(good) - 1) == 0 && object != NULL) {
     *answer = object;
     return NULL;
   }
   const char *told = json_string_value(json_object_get(object, "error"));
-  error *e = error_new(ERROR_UNAVAILABLE, "the server answers %d: %s", status,
-                       told != NULL ? told : "not in HTTP with JSON: it may be another program");
+  error *e = error_new(ERROR_UNAVAILABLE, "the server answers: %s",
+                       told != NULL ? told : "not in HTTP with JSON, it may be another program");
   json_decref(object);
   return e;
 }
