@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read here may come from another machine: nothing of it is believed.
+// An entry may come from another machine: nothing in it is trusted.
 #include "core/cache_entry.h"
 
 #include "base/checked.h"
@@ -232,7 +232,7 @@ bool cache_entry_size(const response *r, size_t *result)
   return true;
 }
 
-// Writes to where there is room for it.
+// Writes where there is room.
 static void put(char **at, const void *data, size_t size)
 {
   if (size > 0)
