@@ -25,8 +25,8 @@ typedef struct metric_settings {
   size_t quantile_count;
 } metric_settings;
 
-// As in Triton, what is not understood is passed over; here the log says so. INVALID_ARG for a
-// value of nereid's own setting that is none.
+// As in Triton, invalid settings are ignored; here the log says so. INVALID_ARG for an invalid
+// value of nereid's own setting.
 error *metric_settings_read(const server_options *options, metric_settings *settings);
 void metric_settings_fini(metric_settings *settings);
 
