@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What an agent has heard of a model: the last action begun, if any.
+// The stage of an agent with a model: the last action begun, if any.
 typedef enum agent_stage {
   AGENT_MADE,
   AGENT_INITIALIZED, // ModelInitialize was called: ModelFinalize is due

@@ -14,7 +14,7 @@
 
 typedef struct agent_chain agent_chain;
 
-// What the agents learn about a model.
+// The description of a model for its agents.
 typedef struct agent_chain_source {
   agent_registry *registry;
   const Inference__ModelConfig *config; // as it was read

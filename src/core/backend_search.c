@@ -80,7 +80,7 @@ typedef struct search {
   library_dir dirs[SEARCHED_DIRS];
 } search;
 
-// What was found.
+// A library that was found.
 typedef struct finding {
   char *library; // NULL: nothing
   size_t dir;

@@ -20,7 +20,7 @@ typedef struct TRITONCACHE_CacheEntry {
   size_t count;
 } cache_entry;
 
-// What TRITONCACHE_Copy calls: moves bytes between a response and the entry.
+// Called by TRITONCACHE_Copy: moves bytes between a response and the entry.
 typedef struct TRITONCACHE_Allocator {
   error *(*copy)(struct TRITONCACHE_Allocator *self, const cache_entry *entry);
   response_factory *factory; // of the response that a look-up makes

@@ -101,7 +101,8 @@ static uint64_t bytes_below(const file_root *root, int depth)
   return sum;
 }
 
-// What the model took when it was loaded last; else the size of its newest version's files.
+// The memory that the model took when it was loaded last; else the size of its newest version's
+// files.
 static uint64_t estimate(const repository_dir *dir, model_entry *entry)
 {
   uint64_t known = 0;
@@ -178,7 +179,7 @@ void demand_look(load_task *task)
 
 // ---- loading ----
 
-// What the versions that serve take; 0: unknown.
+// Notes the memory of the versions that serve; `otherwise` if that is unknown.
 static void measure(model_entry *entry, uint64_t otherwise)
 {
   LOCK_SCOPE(&entry->lock);

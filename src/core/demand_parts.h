@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of loading on demand share: asking (demand.c), waiting (demand_wait.c), loading
+// Shared by the files of loading on demand: asking (demand.c), waiting (demand_wait.c), loading
 // (demand_load.c) and making room (demand_room.c).
 #ifndef NEREID_CORE_DEMAND_PARTS_H
 #define NEREID_CORE_DEMAND_PARTS_H

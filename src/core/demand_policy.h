@@ -19,7 +19,7 @@ typedef struct demand_model {
   bool goes;        // set by demand_decide: evict it now
 } demand_model;
 
-// What the budget must hold.
+// The question to the policy.
 typedef struct demand_need {
   uint64_t budget;        // bytes; 0: there is none
   uint64_t loading_bytes; // of the loads under way

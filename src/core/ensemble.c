@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ensemble has besides other models, and how its requests begin.
+// The parts of an ensemble besides other models, and the beginning of its requests.
 #include "core/ensemble.h"
 
 #include "core/ensemble_late.h"

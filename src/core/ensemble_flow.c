@@ -62,7 +62,7 @@ bool flow_begin_step(flow_wave *w)
   return true;
 }
 
-// Sequentially consistent, like the store that makes a step one that can be cancelled.
+// Sequentially consistent, like the store after which a step can be cancelled.
 bool flow_has_failed(const flow_run *run)
 {
   return atomic_load_explicit(&run->failed, memory_order_seq_cst);

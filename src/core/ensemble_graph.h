@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ensemble's configuration says, with names replaced by numbers: made at load, read by all
-// its runs. A tensor's source is the step that writes it, or the request.
+// An ensemble's configuration with names replaced by numbers: made at load, read by all its runs. A
+// tensor's source is the step that writes it, or the request.
 #ifndef NEREID_CORE_ENSEMBLE_GRAPH_H
 #define NEREID_CORE_ENSEMBLE_GRAPH_H
 

@@ -23,7 +23,7 @@ typedef struct ensemble_late {
   ensemble_step *first; // guarded by lock
 } ensemble_late;
 
-// Of one step of the graph (core/ensemble_limit.h).
+// The limit of one step of the graph (core/ensemble_limit.h).
 typedef struct ensemble_limit {
   timekeeper *timekeeper;
   timer timer;          // for steps that wait too long
@@ -32,7 +32,7 @@ typedef struct ensemble_limit {
   ensemble_places places; // steps that were put aside wait here
 } ensemble_limit;
 
-// What an ensemble has besides other models.
+// The parts of an ensemble besides other models.
 typedef struct ensemble {
   ensemble_graph *graph;
   model_entry **entries; // of each step's model; they stay as long as the server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server keeps of an ensemble that it is to serve, even while it cannot: enough to check and
-// load it again when a model of its steps comes, changes or goes. Part of a model's entry
+// The record of an ensemble that a server shall serve, kept even while it cannot: enough to check
+// and load it again when a model of its steps comes, changes or goes. Part of a model's entry
 // (model_table.h), whose lock guards it.
 #ifndef NEREID_CORE_ENSEMBLE_RECORD_H
 #define NEREID_CORE_ENSEMBLE_RECORD_H

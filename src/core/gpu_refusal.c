@@ -19,7 +19,7 @@ static bool has_fault(const instance *i)
 
 typedef struct instance_count {
   size_t working, failed;
-  int device; // of one that failed
+  int device; // of a failed instance
 } instance_count;
 
 static void count_instance(void *context, instance *i)

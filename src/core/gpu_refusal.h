@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to models when a GPU fails: the instances on it take nothing more, and a model that
-// has no other instances refuses at once. docs/internals/gpu.md
+// Models on a GPU that fails: the instances on it take nothing more, and a model that has no other
+// instances refuses at once. docs/internals/gpu.md
 #ifndef NEREID_CORE_GPU_REFUSAL_H
 #define NEREID_CORE_GPU_REFUSAL_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks each half second whether the GPUs that models run on still work, from the first such
-// instance on, and reports those that do not. Of a server, and of a model's own process.
+// instance on, and reports failures. For a server, and for a model's own process.
 // docs/internals/gpu.md
 #ifndef NEREID_CORE_GPU_WATCH_H
 #define NEREID_CORE_GPU_WATCH_H
@@ -15,11 +15,11 @@ typedef struct gpu_watch gpu_watch;
 
 typedef struct gpu_watch_calls {
   void *context;
-  // How many instances of this process are on the device now; NULL: gpu_watch_begin_apart tells.
+  // The number of this process' instances on the device; NULL: none, see gpu_watch_begin_apart.
   size_t (*users)(void *context, int device);
-  // Once for each device that is found to be at fault; `text` says how.
+  // Once for each device at fault; `text` says how.
   void (*failed)(void *context, const gpu_device *device, const char *text);
-  // With each look from then on: models may have come. NULL: nothing to do.
+  // With each look after the first fault, as models may have come; or NULL.
   void (*refuse)(void *context);
 } gpu_watch_calls; // on the watch's thread
 

@@ -17,7 +17,7 @@ error *gpus_new(const server_options *options, gpus **result);
 void gpus_free(gpus *g); // nothing uses one any more; NULL is allowed
 
 const gpu_devices *gpus_devices(const gpus *g); // all that CUDA shows
-// Ordinals of those that may be used; none where `g` is NULL.
+// The ordinals of the devices that may be used; none where `g` is NULL.
 config_gpus gpus_supported(const gpus *g);
 
 // An instance is about to be on the device. The first user makes the context and the missing pools,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host policy (--host-policy) sets for a thread: its cores, and the NUMA node of its memory.
-// Threads and processes that the thread starts inherit both. For load threads and instances'
-// threads.
+// The effect of a host policy (--host-policy) on a thread: its cores, and the NUMA node of its
+// memory. Threads and processes that the thread starts inherit both. For load threads and
+// instances' threads.
 #ifndef NEREID_CORE_HOST_PLACEMENT_H
 #define NEREID_CORE_HOST_PLACEMENT_H
 
@@ -20,7 +20,7 @@ typedef struct host_placement {
   int node;
 } host_placement;
 
-// What a thread had before, as far as the placement sets it.
+// A thread's former place, as far as the placement changes it.
 typedef struct host_place {
   cpu_set_t cores;
   unsigned long nodes[MAX_HOST_NODES / (8 * sizeof(unsigned long))];

@@ -41,7 +41,7 @@ typedef struct instance_reports {
   void (*response)(response_factory *f, response_outcome outcome, const response_times *times);
 } instance_reports;
 
-// What the instances of a model share: a part of the model, which fills it in before it makes them.
+// Shared by the instances of a model, which fills it in before it makes them.
 typedef struct instance_shared {
   model *model; // for backends that ask
   request_target *target;

@@ -26,8 +26,8 @@ typedef struct backend_choice {
 
 void backend_choice_fini(backend_choice *choice);
 
-// What the parameter `isolate` says, or else the setting of that name for the model's backend, or
-// for all backends. INVALID_ARG for an invalid value.
+// Whether the parameter `isolate`, or else the setting of that name for the model's backend or for
+// all backends, asks for a process. INVALID_ARG for an invalid value.
 error *isolation_is_wanted(const server_options *options, const char *name,
                            const Inference__ModelConfig *config, bool *wanted);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a load, and the load itself: begun and ended by lifecycle.c, planned by
-// load_plan.c. It belongs to one thread until its jobs run.
+// The wish for a load, and the load itself: begun and ended by lifecycle.c, planned by load_plan.c.
+// It belongs to one thread until its jobs run.
 #ifndef NEREID_CORE_LOAD_OPERATION_H
 #define NEREID_CORE_LOAD_OPERATION_H
 
@@ -15,7 +15,7 @@
 
 typedef struct load_operation load_operation;
 
-// What an ensemble needs before it can be loaded.
+// The needs of an ensemble before it can be loaded.
 typedef struct load_steps {
   bool is_ensemble;
   bool unchanged;     // it serves what its directory has

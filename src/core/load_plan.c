@@ -208,7 +208,7 @@ static error *poll_failure(const char *name, bool of_request, error *cause_owned
   return e;
 }
 
-// What a model lacks may be behind a link that is not followed: then the error says so.
+// The file that a model lacks may be behind a link that is not followed; the error then says so.
 static error *with_refused(const repository_dir *dir, error *cause_owned)
 {
   if (cause_owned == NULL || dir->refused == NULL)

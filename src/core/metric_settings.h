@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --metrics-config asks for. Read once, when the server is made; constant afterwards.
+// The settings of --metrics-config: read once when the server is made, constant afterwards.
 #ifndef NEREID_CORE_METRIC_SETTINGS_H
 #define NEREID_CORE_METRIC_SETTINGS_H
 

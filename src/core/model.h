@@ -19,7 +19,7 @@ typedef struct TRITONSERVER_Server server;
 typedef struct metric_settings metric_settings; // core/metric_settings.h
 struct gpus;                                    // core/gpus.h
 
-// What a model needs from the server around it; outlives every model.
+// The part of the server that its models need; outlives every model.
 typedef struct model_environment {
   server *server;
   const server_options *options;

@@ -246,7 +246,7 @@ static void collect_gauges(const model_rows *rows, metrics_sheet *sheet)
   }
 }
 
-// What batchers with a latency objective chose last.
+// The last choices of batchers with a latency objective.
 static void collect_choices(const model_rows *rows, metrics_sheet *sheet)
 {
   metrics_family *batch =

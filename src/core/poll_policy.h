@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a poll does about one model: a pure function of the directory that was acted on, the present
-// one and the time. For core/poller.c, which keeps one poll_memory for each name.
+// The decision of a poll about one model: a pure function of the directory that was acted on, the
+// present directory and the time. For core/poller.c, which keeps one poll_memory for each name.
 #ifndef NEREID_CORE_POLL_POLICY_H
 #define NEREID_CORE_POLL_POLICY_H
 
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What a look found under a name. Not present: no directory, or two of them in two repositories.
+// The result of a look for a name. Not present: no directory, or two of them in two repositories.
 typedef struct poll_look {
   bool present;
   file_stamp stamp; // 0 when not present

@@ -33,7 +33,7 @@ typedef enum polled_stage {
   POLLED_REFUSED,   // the load could not begin
 } polled_stage;
 
-// What the poller knows of one name.
+// The poller's knowledge of one name.
 typedef struct polled_model {
   load_task task; // begins its load
   poller *poller;

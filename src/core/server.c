@@ -471,7 +471,7 @@ static void load_wished(server *s, model_wish *wishes, size_t count)
   demand_settle(s->demand);
 }
 
-// Of two errors, joins the texts, each of which names its model.
+// Joins the texts of two errors, each of which names its model.
 static error *join_errors(error *first_owned, error *second_owned)
 {
   if (first_owned == NULL || second_owned == NULL)

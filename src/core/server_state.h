@@ -44,7 +44,7 @@ struct TRITONSERVER_Server {
   live_models live;
   load_pool pool;
   struct demand *demand;                         // NULL unless models are loaded on demand
-  struct model_metrics *metrics;                 // NULL when there are to be none
+  struct model_metrics *metrics;                 // NULL without metrics
   struct poller *poller;                         // under poll, after start-up; else NULL
   _Atomic uint64_t pinned_shares[PINNED_SHARES]; // bytes taken of each share
   _Atomic server_state state;

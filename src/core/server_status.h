@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server says about itself and its models. Any thread. Look-ups hold one entry's lock for a
+// Answers of a server about itself and its models. Any thread. Look-ups hold one entry's lock for a
 // few instructions; only the index reads the repositories.
 #ifndef NEREID_CORE_SERVER_STATUS_H
 #define NEREID_CORE_SERVER_STATUS_H

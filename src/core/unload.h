@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an unload does with the versions that serve. For load_plan.c; lifecycle.h has the unloads.
+// The part of an unload that deals with versions. For load_plan.c; lifecycle.h has the unloads.
 #ifndef NEREID_CORE_UNLOAD_H
 #define NEREID_CORE_UNLOAD_H
 

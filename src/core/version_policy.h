@@ -19,7 +19,7 @@ static inline bool version_number_is_label(int64_t number)
 // The number for "this version, or the main one if it is not ready any more"; `version` itself when
 // it is too large for that.
 int64_t version_number_of_choice(int64_t version);
-// The version of such a number; 0: the number is none.
+// The version of such a number; 0: it is not such a number.
 int64_t version_chosen(int64_t number);
 
 // The rule for the next request. Each version gets exactly its share of every <sum of weights>
