@@ -145,7 +145,7 @@ static error *add_parameters(response *r, slice rest)
   uint32_t count;
   packed_parameter packed;
   if (rest.size == 0)
-    return NULL; // as Triton's
+    return NULL; // as in Triton's entries
   if (!packed_take_count(&rest, &count) || count > MOST_KEPT_PARAMETERS)
     return damaged(r, "is garbled behind its outputs");
   for (; count > 0; count--) {

@@ -9,7 +9,7 @@
 #include <nettle/sha2.h>
 #include <nettle/umac.h>
 
-#define CACHE_KEY_SIZE (2 * SHA256_DIGEST_SIZE + 1) // hexadecimal digits, and the end
+#define CACHE_KEY_SIZE (2 * SHA256_DIGEST_SIZE + 1) // hexadecimal digits and the NUL
 
 // A hash for which nobody can find two equal inputs: UMAC with a secret of this process, which is
 // faster, or SHA-256 for caches that are shared.

@@ -19,7 +19,7 @@ typedef struct demand_model {
   bool goes;        // set by demand_decide: evict it now
 } demand_model;
 
-// The question to the policy.
+// The budget, and the load that wants room in it.
 typedef struct demand_need {
   uint64_t budget;        // bytes; 0: there is none
   uint64_t loading_bytes; // of the loads under way
@@ -54,8 +54,8 @@ typedef enum demand_retry {
   DEMAND_LOADS,
 } demand_retry;
 
-// A failed model's files are looked at once a second; unchanged they are tried after 1, 2, 4 … 60
-// s.
+// A failed model's files are looked at once a second. Unchanged, it is tried again after 1, 2,
+// 4 … 60 s.
 demand_retry demand_decide_retry(const demand_failures *failures, uint64_t now_ns);
 
 #endif

@@ -24,7 +24,7 @@
 
 typedef struct room {
   demand_model *models;
-  model_entry **entries; // the same
+  model_entry **entries; // of the same models
   size_t count;
 } room;
 

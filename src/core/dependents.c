@@ -120,7 +120,7 @@ static bool is_served(model_entry *entry)
   return model_entry_latest(entry) != NULL;
 }
 
-// Is it served, and not about to be evicted (dependents_unload_idle)?
+// Whether it is served and not about to be evicted (dependents_unload_idle).
 static bool is_served_on(model_entry *entry)
 {
   LOCK_SCOPE(&entry->lock);

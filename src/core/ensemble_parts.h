@@ -15,7 +15,7 @@ typedef struct ensemble_step ensemble_step;
 typedef struct ensemble_run ensemble_run;
 typedef struct ensemble_wave ensemble_wave;
 
-// Steps that go on later (core/ensemble_late.h).
+// Steps that continue later (core/ensemble_late.h).
 typedef struct ensemble_late {
   timekeeper *timekeeper;
   timer timer;

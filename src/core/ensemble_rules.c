@@ -237,5 +237,5 @@ error *ensemble_check(model_table *models, model_entry *entry, Inference__ModelC
   for (size_t i = 0; i < count; i++)
     if (taken[i] != NULL)
       model_unref(taken[i]);
-  return e != NULL ? e : config_set_decoupled(config, decoupled); // Triton says it of each
+  return e != NULL ? e : config_set_decoupled(config, decoupled); // as in Triton, each has it
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of an ensemble's run: its memory, waves, failure and end. Any thread; steps are
-// core/ensemble_step.h.
+// The life of an ensemble's run: its memory, waves, failure and end. Any thread.
+// core/ensemble_step.h has the steps.
 #ifndef NEREID_CORE_ENSEMBLE_RUN_H
 #define NEREID_CORE_ENSEMBLE_RUN_H
 

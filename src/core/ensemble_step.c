@@ -223,7 +223,7 @@ static error *read_sequence(ensemble_step *s, const response *answer)
   for (uint32_t i = 0; i < answer->parameter_count; i++) {
     const parameter *p = &answer->parameters[i];
     if (strncmp(p->name, "sequence_", strlen("sequence_")) != 0)
-      continue; // most of them
+      continue; // most parameters
     bool starts = strcmp(p->name, "sequence_start") == 0;
     bool ends = strcmp(p->name, "sequence_end") == 0;
     bool names = strcmp(p->name, "sequence_id") == 0;

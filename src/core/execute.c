@@ -157,7 +157,7 @@ static void close_scope(const instance *i, follow_up_scope *scope, const request
 {
   if (step == NULL)
     return;
-  follow_up *due = follow_up_close(scope); // without time where the instance has a permit or work
+  follow_up *due = follow_up_close(scope); // has_time only without a permit and more work
   if (due != NULL)
     due->run(due, i->permit == NULL && i->begun_count == 0 && scheduler_pending(i->scheduler) == 0);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of GPUs: NVML's samples, and nereid's own pools, copies and faults. Where
-// CUDA shows no device, there are only the two families of pinned memory, which Triton has
-// everywhere.
+// The metrics of GPUs: NVML's samples, and nereid's own pools, copies and faults. Where CUDA shows
+// no device, there are only the two families of pinned memory, which Triton has everywhere.
 #ifndef NEREID_CORE_GPU_METRICS_H
 #define NEREID_CORE_GPU_METRICS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See gpus.h. `lock` guards the counts, for moments. The driver, which may hang, is called only
-// with the lock of its device, and while the pinned pool is being changed, which others await for a
-// limited time. Taking memory of a pool needs neither lock.
+// See gpus.h. `lock` guards the counts, for moments. The driver may hang, so a call of it holds at
+// most its device's lock and the right to change the pinned pool, for which others wait a limited
+// time. Taking memory of a pool needs neither.
 #include "core/gpus.h"
 
 #include "base/cleanup.h"
@@ -235,7 +235,7 @@ static void make_pinned(gpus *g, int device)
   atomic_store(&g->pinned.pool, pool);
 }
 
-// False: the thread that changes the pool does not return.
+// False: another thread has not ended its change in time.
 static bool begin_change(gpus *g)
 {
   uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;

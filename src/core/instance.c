@@ -18,11 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Lingering for clients that come back (docs/scheduling.md): the pause is a part of the typical
-// execution time.
+// The pause for clients that come back (docs/scheduling.md): this part of an execution's time.
 #define LINGER_PART     8
 #define LINGER_MIN_NS   UINT64_C(500000)  // no pause where executions are shorter
-#define LINGER_MAX_NS   UINT64_C(2000000) // clients that need longer do not wait for the answer
+#define LINGER_MAX_NS   UINT64_C(2000000) // clients that take longer are not waiting for answers
 #define LINGER_MAX_SKIP 63                // executions without a pause, where none has helped
 // Where each sequence has its row, an execution with fewer requests costs as much, so that a pause
 // in which half of the clients come back costs nothing.
@@ -259,7 +258,7 @@ static size_t take_permitted(instance *i, batch_close_reason *reason)
         return found;
       i->granted = rate_limiter_ask(i->permit);
     }
-    bool offered = !i->granted && has_others(i); // they may take the work while it waits
+    bool offered = !i->granted && has_others(i); // others may take the work while this one waits
     if (offered)
       scheduler_offer(i->scheduler);
     i->asked = false;
@@ -309,7 +308,7 @@ static void *run_instance(void *argument)
         end_permit(i);
       continue;
     }
-    uint64_t rows = count_rows(i, count); // they may be gone afterwards
+    uint64_t rows = count_rows(i, count); // the requests may be gone afterwards
     execute(i, count);
     if (i->permit != NULL)
       end_permit(i);

@@ -59,7 +59,7 @@ typedef struct instance_shared {
   _Atomic size_t instance_count;   // that get requests: not the passive ones
   _Atomic size_t group_count;      // of these instances
   _Atomic bool wants_pinned;       // some instance copies inputs from the host to a GPU
-  _Atomic uint64_t typical_ns;     // how long executions take of late
+  _Atomic uint64_t typical_ns;     // the recent duration of executions
 } instance_shared;
 
 // How an instance lingers between batches; used by its thread only.
@@ -76,8 +76,8 @@ typedef enum instance_stage {
 
 struct TRITONBACKEND_ModelInstance {
   instance_shared *shared;
-  scheduler *scheduler; // what it pulls from: the model's, or with sequences its own
-  ordering *ordering;   // likewise
+  scheduler *scheduler; // gives it batches: the model's, or with sequences its own
+  ordering *ordering;   // the same
   const struct sequence_controls *row_controls; // NULL unless rows of its batches are sequences
   char *name;
   TRITONSERVER_InstanceGroupKind kind;
@@ -88,18 +88,18 @@ struct TRITONBACKEND_ModelInstance {
   host_placement placement;            // of its threads
   const Inference__ModelInstanceGroup *group; // borrowed from the model's configuration; this
                                               // thread must not read its name and count
-  size_t index;                 // in the group, where each `count` has one for each GPU
+  size_t index;                 // in the group, which has `count` instances on each GPU
   bool leaving;                 // guarded by the scheduler: see scheduler_dismiss
   message *host_policy_message; // made when the backend asks
   void *state;                  // the backend's own
-  _Atomic instance_stage stage; // its threads ask whether it runs
+  _Atomic instance_stage stage; // other threads ask whether it runs
   pthread_t thread;             // of the leader
   // Where a backend blocks devices (TRITONBACKEND_EXECUTION_DEVICE_BLOCKING), the model's instances
   // on one device share the thread of the first, which executes on them in turn.
   instance *leader, *next;       // both are the instance itself where it is alone
   struct gpu_counters *on_gpu;   // its counters where it is on a GPU: core/model_gpus.h
-  statistics counters;           // this and the batch from its start on
-  request **batch;               // what the backend gets and may write to; room for batch_capacity
+  statistics counters;           // its thread's; made, as the batch, when it starts
+  request **batch;               // for the backend, which may write to it; room for batch_capacity
   _Atomic(request *) *executing; // requests of the batch that the backend has not released
   queue_item **items;            // the same batch, from the scheduler
   size_t batch_capacity;
@@ -115,7 +115,7 @@ struct TRITONBACKEND_ModelInstance {
   batch_linger linger;
   rate_permit *permit;  // NULL: it runs when it has work
   bool asked, granted;  // for its thread: it has asked for the next execution, and need not wait
-  memory_report memory; // what the backend says that it takes
+  memory_report memory; // the backend's report
   load_task leave_task; // ends it after its last sequence: core/model_instances.c
 };
 

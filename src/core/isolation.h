@@ -32,7 +32,7 @@ error *isolation_is_wanted(const server_options *options, const char *name,
                            const Inference__ModelConfig *config, bool *wanted);
 
 // *wanted: the model is wanted in a process of its own. Clears it for models with states or
-// iterative sequences, which cannot be; INVALID_ARG if the model's own parameter asks for it.
+// iterative sequences, which cannot have one; INVALID_ARG if the model's own parameter asks for it.
 error *isolation_check(const char *name, const Inference__ModelConfig *config, bool *wanted);
 
 // All that another process needs to load `m` as this one would, as JSON (host/description.h reads

@@ -32,8 +32,7 @@ typedef struct load_wish {
   bool anew;     // also when nothing but an ensemble's steps has changed
   load_steps *steps; // zeroed; filled for an ensemble, which is then not loaded yet; NULL: its
                      // steps' models have been loaded, and it is checked with them
-  void (*ended)(
-      void *context); // called at the end of a load that has begun, without a lock; or NULL
+  void (*ended)(void *context); // called at the load's end, without a lock; NULL: nobody
   void *context;
 } load_wish;
 
@@ -54,9 +53,9 @@ struct load_operation {
   char *repository, *folder;      // of the model, after agents moved it
   char *dir;                      // the same as one path
   bool anew;                      // no version that serves stays
-  upload *upload;                 // what was sent instead of a repository's files, or NULL
+  upload *upload;                 // sent instead of a repository's files, or NULL
   agent_chain *agents;            // until the load is done; NULL: none
-  Inference__ModelConfig *config; // what was read; each version is loaded from a copy
+  Inference__ModelConfig *config; // as read; each version is loaded from a copy
   version_routing *routing;       // the configuration's rules for versions, or NULL
   source_map places;              // of its fields in the file; empty: it came with the request
   file_stamp stamp;

@@ -72,7 +72,7 @@ static void *run_thread(void *pool_pointer)
 
 void load_pool_add(load_pool *pool, load_task *task)
 {
-  LOCK_SCOPE(&pool->lock); // held, so that a new thread does not leave before it counts
+  LOCK_SCOPE(&pool->lock); // a new thread cannot leave before thread_start has returned
   list_append(&pool->tasks, &task->node);
   if (pool->thread_count == pool->thread_limit)
     return;

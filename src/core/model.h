@@ -39,7 +39,7 @@ typedef struct model_environment {
   void (*run_later)(server *server, load_task *task);
 } model_environment;
 
-// Where a model comes from. Everything is copied but config_owned.
+// The origin of a model. Everything is copied but config_owned.
 typedef struct model_source {
   const char *id;   // with namespacing <namespace>::<name>, else the name
   const char *name; // the id without the namespace

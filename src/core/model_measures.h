@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model's metrics beside the counters: rendered labels, and the histograms and summaries that
-// settings or its configuration ask for. Made on the load thread, constant
-// afterwards.
+// settings or its configuration ask for. Made on the load thread, constant afterwards.
 #ifndef NEREID_CORE_MODEL_MEASURES_H
 #define NEREID_CORE_MODEL_MEASURES_H
 

@@ -24,7 +24,7 @@ bool model_queue_cancel(model *m, request *r);
 
 // Refuses new requests, except for known sequences; queued requests are served.
 void model_queue_stop(model *m);
-// The model has no requests any more, and its instances' threads end. Does nothing when
+// Ends the instances' threads of a model that has no requests any more. Does nothing when
 // model_queue_make failed.
 void model_queue_close(model *m);
 // Answers queued requests with an error.

@@ -254,7 +254,7 @@ uint64_t model_entry_bytes(const model_entry *entry)
 #define TO(state) STATE_BIT(VERSION_##state)
 
 static const unsigned allowed[] = {
-    [VERSION_UNKNOWN] = TO(LOADING), // a new slot is
+    [VERSION_UNKNOWN] = TO(LOADING), // of a new slot
     [VERSION_LOADING] = TO(READY) | TO(UNLOADING) | TO(UNAVAILABLE),
     [VERSION_READY] = TO(READY) | TO(UNLOADING),
     [VERSION_UNLOADING] = TO(LOADING) | TO(UNAVAILABLE),

@@ -77,8 +77,8 @@ typedef struct model_table {
   _Atomic(model_entry *) buckets[MODEL_TABLE_BUCKETS];
   _Atomic size_t count;
   _Atomic size_t ensembles;                         // entries that have a record
-  bool namespacing;                                 // else names are bare
-  _Atomic(model_entry *) bare[MODEL_TABLE_BUCKETS]; // by bare name, then
+  bool namespacing;                                 // false: names have no namespace
+  _Atomic(model_entry *) bare[MODEL_TABLE_BUCKETS]; // by bare name, with namespacing
 } model_table;
 
 void model_table_init(model_table *table, bool namespacing); // of zeroed memory

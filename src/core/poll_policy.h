@@ -16,7 +16,7 @@ typedef struct poll_look {
 } poll_look;
 
 typedef struct poll_pace {
-  uint64_t settle_ns;      // a change is acted on when nothing has changed for so long
+  uint64_t settle_ns;      // how long nothing must change before it is acted on
   uint64_t first_retry_ns; // after a failure without a change; doubled with each further failure
   uint64_t last_retry_ns;  // the longest retry
 } poll_pace;

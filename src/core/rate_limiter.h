@@ -37,8 +37,8 @@ bool rate_limiter_ask(rate_permit *permit);
 bool rate_limiter_wait(rate_permit *permit);
 // Gives the resources back. `executed`: counts as an execution of the instance.
 void rate_limiter_release(rate_permit *permit, bool executed);
-// After an execution, where there is more work: both at once, so that the instance keeps its turn
-// against those behind it.
+// After an execution, where there is more work: releases and asks at once, so that no instance with
+// a later turn comes between.
 bool rate_limiter_release_and_ask(rate_permit *permit);
 // rate_limiter_wait does not wait from now on: nothing will be executed any more.
 void rate_limiter_end(rate_permit *permit);

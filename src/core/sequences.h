@@ -43,7 +43,7 @@ uint64_t sequences_closed_batches(const sequences *s, batch_close_reason reason)
 // No client can continue a sequence: each ends with the requests that are here.
 void sequences_dismiss(sequences *s);
 size_t sequences_live(sequences *s); // sequences with a slot and without END
-// The model ends: it has no requests, and its instances' threads end.
+// Ends the instances' threads of a model that has no requests any more.
 void sequences_close(sequences *s);
 
 // `count` requests are about to be executed: slots of sequences that end with them become free. The

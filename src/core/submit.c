@@ -207,7 +207,7 @@ error *submit_cancel(request *r)
                          "It is not possible to cancel an inference request before calling "
                          "TRITONSERVER_InferAsync.");
   atomic_store_explicit(&r->factory->cancelled, true,
-                        memory_order_seq_cst); // then: is there a run?
+                        memory_order_seq_cst); // before the look for a run
   if (m->runner != NULL)
     m->runner->cancel(r);
   else if (model_queue_cancel(m, r))
