@@ -48,7 +48,7 @@ static error *find_functions(agent *a)
   return NULL;
 }
 
-// As in Triton, Finalize follows an Initialize that failed, too.
+// As in Triton, Finalize also follows an Initialize that failed.
 static void end_agent(agent *a)
 {
   if (a->handle != NULL && a->functions.finalize != NULL) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life that agents are told of, which is Triton's: LOAD and UNLOAD in the configuration's
-// order, LOAD_COMPLETE, LOAD_FAIL and UNLOAD_COMPLETE backwards. After LOAD an agent's error ends
-// that round and is logged only; what an agent then has not heard, it hears before its
-// ModelFinalize.
+// The actions, as in Triton: LOAD and UNLOAD in the configuration's order, LOAD_COMPLETE, LOAD_FAIL
+// and UNLOAD_COMPLETE backwards. After LOAD, an agent's error ends that round and is only logged;
+// agents hear what they missed before their ModelFinalize.
 #include "core/agent_chain.h"
 
 #include "base/cleanup.h"
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Where an agent is with a model: the last action begun, if any.
+// The stage of an agent with a model: the last action begun, if any.
 typedef enum agent_stage {
   AGENT_MADE,
   AGENT_INITIALIZED, // ModelInitialize was called: ModelFinalize is due
@@ -35,7 +34,7 @@ struct TRITONREPOAGENT_AgentModel {
   char *dir;                                               // where the model is; "": nowhere
   TRITONREPOAGENT_ArtifactType type;
   char *acquired;                 // NULL: no directory was acquired
-  Inference__ModelConfig *config; // what is at the place that it was given; NULL: nothing to read
+  Inference__ModelConfig *config; // at the place that the agent was given; NULL: nothing to read
   void *state;                    // the agent's own
   agent_stage stage;
 };
@@ -52,8 +51,8 @@ struct agent_chain {
   refcount references;
   agent_registry *registry;
   chain_state state;
-  Inference__ModelConfig *config; // which names the agents
-  char *dir;                      // the model's when no agent had it
+  Inference__ModelConfig *config; // names the agents
+  char *dir;                      // the model's, before any agent
   size_t count;
   agent_model *models; // never moved: agents know them by address
 };
@@ -65,7 +64,7 @@ bool agent_chain_is_wanted(const Inference__ModelConfig *config)
 
 // ---- actions ----
 
-// Which stage an action needs and leads to, and what it is called.
+// The stage that an action needs, the stage that it leads to, and its name.
 static const struct {
   agent_stage before, stage;
   const char *name;
@@ -88,7 +87,7 @@ static error *act(agent_model *m, TRITONREPOAGENT_ActionType action)
   return (error *)m->agent->functions.model_action(m->agent, m, action);
 }
 
-// False when it fails, which is logged, or is not at this action's turn.
+// False when the action fails, which is logged, or is not this agent's next one.
 static bool tell(agent_model *m, TRITONREPOAGENT_ActionType action)
 {
   if (m->stage != actions[action].before)
@@ -196,7 +195,7 @@ static void free_chain(agent_chain *chain)
   free(chain);
 }
 
-// The one that failed ends first.
+// The agent that failed ends first.
 static error *add_agents(agent_chain *chain, const agent_chain_source *source)
 {
   const Inference__ModelRepositoryAgents *wanted = chain->config->model_repository_agents;

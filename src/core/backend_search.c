@@ -59,7 +59,7 @@ enum {
   IN_VERSION,
   IN_MODEL,
   IN_BACKEND,
-  IN_RUNNER, // of the backend that runs others, made of a file instead of a library
+  IN_RUNNER, // of the backend that runs others, which have a file instead of a library
   SEARCHED_DIRS,
 };
 
@@ -67,7 +67,7 @@ enum {
 typedef struct library_dir {
   char root[PATH_MAX]; // the operator's own path
   const file_policy *links;
-  char path[PATH_MAX]; // below it, up to the file: "model/1/"
+  char path[PATH_MAX]; // below root, up to the file: "model/1/"
   char dir[PATH_MAX];  // the directory as the operator would write it
 } library_dir;
 
@@ -75,12 +75,12 @@ typedef struct search {
   const model_environment *environment;
   const model_source *source;
   const backend_traits *runner;
-  bool isolated;        // the model is to have a process of its own:
-  backend_choice *real; // then what it runs
+  bool isolated;        // the model is to have a process of its own
+  backend_choice *real; // what that process runs; NULL: nothing will be loaded
   library_dir dirs[SEARCHED_DIRS];
 } search;
 
-// What was found.
+// A library that was found.
 typedef struct finding {
   char *library; // NULL: nothing
   size_t dir;
@@ -125,8 +125,7 @@ static error *list_dirs(search *s)
                    m->name);
 }
 
-// The path of the regular file `name` in `in` as the kernel resolved it; NULL when it is not
-// there.
+// The path of the regular file `name` in `in` as the kernel resolved it; NULL: it is not there.
 static error *find_in(const library_dir *in, const char *name, char **library, error **leads_out)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
@@ -186,8 +185,8 @@ static error *not_found(const search *s, const char *file, size_t count)
                    s->source->name, searched.failed ? "" : searched.data);
 }
 
-// The same for the library that a backend's name gives. What was meant is for who loads; a check
-// of the configuration says it in its own place.
+// The same for the library that a backend's name gives. Only a load says what may have been meant;
+// a check of the configuration says it elsewhere.
 static error *no_such_backend(const search *s, const char *file)
 {
   const char *backend = s->source->config_owned->backend;
@@ -233,7 +232,7 @@ static error *remember(const search *s, const backend_location *location)
              : NULL;
 }
 
-// In place of the backend at `location`, which the model's own process loads.
+// Takes the isolating backend; the model's own process loads the one at `location`.
 static error *get_isolating(search *s, const backend_location *location, backend **b)
 {
   const char *backends = s->environment->options->backend_directory;
@@ -255,7 +254,7 @@ static error *get_isolating(search *s, const backend_location *location, backend
   return get_backend(s, &isolating, ISOLATION_BACKEND, b);
 }
 
-// A backend that another one runs: its directory holds a file for that.
+// A backend that the runner runs: a file in its directory says so.
 static error *get_run_backend(search *s, const char *script, backend **b)
 {
   Inference__ModelConfig *config = s->source->config_owned;
@@ -275,7 +274,7 @@ static error *get_run_backend(search *s, const char *script, backend **b)
   return get_backend(s, &location, s->runner->name, b);
 }
 
-// What the configuration's `runtime` names, or libtriton_<backend>.so.
+// Finds what the configuration's `runtime` names, or libtriton_<backend>.so.
 static error *find_library(const search *s, finding *found, char **script)
 {
   const Inference__ModelConfig *config = s->source->config_owned;
@@ -337,7 +336,7 @@ error *backend_search_file(const model_environment *environment, const model_sou
   return NULL;
 }
 
-// Models that the runner runs have processes already.
+// Models that the runner runs have processes of their own already.
 static error *decide_isolation(search *s, const char *script)
 {
   const Inference__ModelConfig *config = s->source->config_owned;

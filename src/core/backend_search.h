@@ -6,22 +6,21 @@
 #include "backend/backend.h"
 #include "core/model.h"
 
-// Finds the library of the model's backend: <model>/<version>/, <model>/,
-// <backend-directory>/<backend>/ in this order, by the configuration's `runtime` or
-// libtriton_<backend>.so; loads it. Where there is none, or the runtime is model.py,
-// <backend-directory>/<backend>/model.py is the backend and libtriton_python.so runs it; then the
-// configuration gets its runtime and its execution environment. Errors: INVALID_ARG when there is
-// none or the name leads out. For a model that is to have a process of its own *b is the backend
-// that sees to that, and *real, which is empty before and the caller's, what was found.
+// Finds and loads the library of the model's backend. The file is the configuration's `runtime`, or
+// libtriton_<backend>.so; the directories are <model>/<version>/, <model>/ and
+// <backend-directory>/<backend>/, in this order. Without a library, or with the runtime model.py,
+// <backend-directory>/<backend>/model.py is the backend and libtriton_python.so runs it; the
+// configuration then gets its runtime and execution environment. For a model in a process of its
+// own, *b is the backend that manages the process, and *real, which is empty before and the
+// caller's, what was found. INVALID_ARG when there is no library or the name leads out.
 error *backend_search(const model_environment *environment, const model_source *source, backend **b,
                       backend_choice *real);
 
-// The same error where there is none, and opens nothing: for who only wants to know. Uses of
-// `environment` the options alone.
+// Gives the same errors, but loads nothing. Uses only the options of `environment`.
 error *backend_is_there(const model_environment *environment, const model_source *source);
 
 // The path of the regular file `file` in the first of those directories that has it, for free();
-// NULL: none has.
+// NULL: no directory has it.
 error *backend_search_file(const model_environment *environment, const model_source *source,
                            const char *file, char **path);
 

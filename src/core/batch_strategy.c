@@ -30,14 +30,14 @@ struct custom_strategy {
 
 // ---- finding ----
 
-// The rest of `path` below `dir`, both absolute; NULL when it is not there.
+// The part of `path` below `dir`, both absolute; NULL when it is not below.
 static const char *below(const char *path, const char *dir)
 {
   size_t length = strlen(dir);
   return strncmp(path, dir, length) == 0 && path[length] == '/' ? path + length + 1 : NULL;
 }
 
-// What the operator named, with the links on the way to it followed.
+// The operator's path as an absolute one, with the links on the way to the file followed.
 static error *resolve(const char *named, char **path)
 {
   AUTO_FREE char *absolute = files_absolute(named);
@@ -45,7 +45,7 @@ static error *resolve(const char *named, char **path)
   if (absolute == NULL)
     return error_no_memory();
   RETURN_IF_ERROR(files_split(absolute, &above, &last));
-  found = realpath(above, NULL); // else there is nothing, and the text says where
+  found = realpath(above, NULL); // NULL: there is no such directory, and the error will say so
   return asprintf(path, "%s/%s", found != NULL ? found : above, last) < 0 ? error_no_memory()
                                                                           : NULL;
 }
@@ -88,7 +88,7 @@ error *batch_strategy_find(const model_environment *environment, const model_sou
           INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING ||
       config->scheduling_choice_case ==
           INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING ||
-      source->backend != NULL) // a model's own process: its batches are made in the server's
+      source->backend != NULL) // a model's own process: the server makes its batches
     return NULL;
   if (named != NULL)
     return find_named(source, named, path);
@@ -121,7 +121,7 @@ static bool include(void *context, void *batch, queue_item *item)
   return included;
 }
 
-// As Triton, only where the library left something.
+// As in Triton, only when the library has left something.
 static void end(void *context, void *batch)
 {
   const model *m = context;
@@ -131,7 +131,7 @@ static void end(void *context, void *batch)
 
 // ---- opening ----
 
-// How many of the functions are there.
+// Returns how many of the functions are there.
 static size_t find_functions(struct custom_strategy *s, size_t *wanted)
 {
   const struct {

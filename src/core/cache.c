@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening and closing of a cache's library, at the start and the end of a server; its functions on
-// whatever thread has a request or a response.
+// A cache's library: opened at the start of a server and closed at its end. Its functions run on
+// any thread that has a request or a response.
 #include "core/cache.h"
 
 #include "backend/library.h"
@@ -75,7 +75,7 @@ static error *find_functions(response_cache *cache)
   return NULL;
 }
 
-// Without one keys are made as for all.
+// Without a secret, keys are made as for caches that are shared.
 static void make_secret(response_cache *cache)
 {
   const char *promise;

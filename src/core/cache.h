@@ -13,21 +13,21 @@
 typedef struct response_cache response_cache;
 
 // Opens <dir>/<name>/libtritoncache_<name>.so and hands it its configuration as it is. INVALID_ARG
-// when there is no such file; else what the library says. `look_up` is for look-ups that wait.
+// when there is no such file; else the library's error. `look_up` is for look-ups that wait.
 error *response_cache_open(const char *dir, const char *name, const char *config,
                            cache_lookup *look_up, response_cache **cache);
 void response_cache_close(response_cache *cache); // NULL is allowed; nobody uses it any more
 
-// As the library's functions of these names.
+// Call the library's TRITONCACHE_CacheLookup and TRITONCACHE_CacheInsert.
 error *response_cache_look_up(response_cache *cache, const char *key, TRITONCACHE_CacheEntry *entry,
                               TRITONCACHE_Allocator *allocator);
 error *response_cache_insert(response_cache *cache, const char *key, TRITONCACHE_CacheEntry *entry,
                              TRITONCACHE_Allocator *allocator);
 
-// What keys are made with where entries never leave the process (SECRET_BYTES of it); else NULL.
+// The secret for keys (SECRET_BYTES), where entries never leave the process; else NULL.
 const uint8_t *response_cache_secret(const response_cache *cache);
 
-// The threads that look up, where a look-up may wait for somebody; NULL: whoever asks does.
+// The threads for look-ups that may wait; NULL: the calling thread looks up.
 cache_lookups *response_cache_lookups(const response_cache *cache);
 
 #endif

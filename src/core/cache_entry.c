@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read here may come from another machine: nothing of it is believed.
+// An entry may come from another machine: nothing in it is trusted.
 #include "core/cache_entry.h"
 
 #include "base/checked.h"
@@ -145,7 +145,7 @@ static error *add_parameters(response *r, slice rest)
   uint32_t count;
   packed_parameter packed;
   if (rest.size == 0)
-    return NULL; // as Triton's
+    return NULL; // as in Triton's entries
   if (!packed_take_count(&rest, &count) || count > MOST_KEPT_PARAMETERS)
     return damaged(r, "is garbled behind its outputs");
   for (; count > 0; count--) {
@@ -232,7 +232,7 @@ bool cache_entry_size(const response *r, size_t *result)
   return true;
 }
 
-// Writes to where there is room for it.
+// Writes where there is room.
 static void put(char **at, const void *data, size_t size)
 {
   if (size > 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry that is lent to a cache for one call, and a response packed into its buffer, in
-// Triton's layout (docs/internals/cache.md). On the thread that looks up or inserts.
+// The entry that is lent to a cache for one call, and the response packed into its buffer, in
+// Triton's layout (docs/internals/cache.md). Used on the thread that looks up or inserts.
 #ifndef NEREID_CORE_CACHE_ENTRY_H
 #define NEREID_CORE_CACHE_ENTRY_H
 
@@ -11,7 +11,7 @@
 #define MAX_ENTRY_BUFFERS 8 // a response is one buffer
 
 typedef struct cache_buffer {
-  void *base; // NULL: to be had from the cache
+  void *base; // NULL: the cache provides it
   size_t size;
 } cache_buffer;
 
@@ -20,24 +20,24 @@ typedef struct TRITONCACHE_CacheEntry {
   size_t count;
 } cache_entry;
 
-// What TRITONCACHE_Copy calls: moves bytes between a response and the entry.
+// Called by TRITONCACHE_Copy: moves bytes between a response and the entry.
 typedef struct TRITONCACHE_Allocator {
   error *(*copy)(struct TRITONCACHE_Allocator *self, const cache_entry *entry);
-  response_factory *factory; // of the response to make, on look-up
-  response *r;               // what it made; or what is inserted
+  response_factory *factory; // of the response that a look-up makes
+  response *r;               // the response that was made, or is inserted
 } cache_copier;
 
-// Into `r`, which has no outputs yet: its client's allocator gives the buffers. An error is
-// INTERNAL for an entry that cannot be read, and nothing was allocated then; or the allocator's.
+// Reads into `r`, which has no outputs yet; its client's allocator gives the buffers. Errors:
+// INTERNAL for an entry that cannot be read, before anything is allocated; else the allocator's.
 error *cache_entry_read(const cache_entry *entry, response *r);
-// From `r` into the entry's one buffer.
+// Writes `r` into the entry's one buffer.
 error *cache_entry_write(const response *r, const cache_entry *entry);
 
-// Bytes that the response takes. False: it cannot be kept, as an output is not in the host's memory
-// or was never filled.
+// The packed size of the response in bytes. False: it cannot be kept, as an output is not in host
+// memory or was never filled, or as its parameters are too many or of type BYTES.
 bool cache_entry_size(const response *r, size_t *size);
 
-// One output of a packed response; pieces of it.
+// One output of a packed response; the slices point into it.
 typedef struct packed_output {
   slice name; // not NUL-terminated
   slice datatype;
@@ -45,15 +45,15 @@ typedef struct packed_output {
   slice data;
 } packed_output;
 
-// One parameter of the response, behind the outputs: Triton's layout has none.
+// One parameter of a packed response. They follow the outputs; Triton's layout has none.
 typedef struct packed_parameter {
   slice name;
   uint32_t type; // TRITONSERVER_ParameterType
-  slice value;   // a text without its end
+  slice value;   // a text has no NUL
 } packed_parameter;
 
-// Takes the number of outputs or of parameters, then one after the other, off the front of
-// `packed`. False: that is not there.
+// Take the number of outputs or parameters, or the next of them, off the front of `packed`. False:
+// `packed` is too short or garbled.
 bool packed_take_count(slice *packed, uint32_t *count);
 bool packed_take_output(slice *packed, packed_output *output);
 bool packed_take_parameter(slice *packed, packed_parameter *p);

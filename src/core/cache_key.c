@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that goes into a hash carries its length or its number, so that no two histories of
-// calls give the same bytes.
+// Everything that goes into a hash carries its length or its number, so that two different
+// sequences of calls never give the same bytes.
 #include "core/cache_key.h"
 
 #include "base/cleanup.h"
@@ -14,13 +14,13 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define LAYOUT     "nereid cache 1" // another one when what is hashed changes
+#define LAYOUT     "nereid cache 1" // change it when what is hashed changes
 #define READ_BYTES (128 * 1024)
-#define MOST_DEEP  32 // directories in directories
+#define MOST_DEEP  32 // levels of directories
 
 static void begin(cache_hash *hash, const uint8_t *secret)
 {
-  static const uint8_t nonce[8]; // the sums are seen by nobody
+  static const uint8_t nonce[8]; // nobody sees the sums
   hash->has_secret = secret != NULL;
   if (secret == NULL) {
     sha256_init(&hash->of.open);
@@ -40,7 +40,7 @@ static void add(cache_hash *hash, const void *data, size_t size)
     sha256_update(&hash->of.open, size, data);
 }
 
-// How many bytes it takes.
+// Returns the size of the digest.
 static size_t end(cache_hash *hash, uint8_t digest[SHA256_DIGEST_SIZE])
 {
   if (hash->has_secret) {
@@ -71,7 +71,7 @@ static void add_text(cache_hash *hash, const char *text)
 
 typedef struct stamp_walk {
   cache_hash *hash;
-  const char *own_version; // the directories of others are left out
+  const char *own_version; // directories of other versions are left out
   char *chunk;             // READ_BYTES
 } stamp_walk;
 
@@ -160,7 +160,7 @@ static error *add_config(const Inference__ModelConfig *config, cache_hash *hash)
   return NULL;
 }
 
-// Random, or where there is nothing random what no other load of this process has.
+// Adds random bytes, or without randomness bytes that no other load of this process has.
 static void add_once(cache_hash *hash)
 {
   static _Atomic uint64_t loads;
@@ -181,7 +181,7 @@ void cache_stamp_make(const model *m, const uint8_t *secret, cache_stamp *stamp)
   add_number(&hash, (uint64_t)m->target.version);
   AUTO_ERROR error *e = add_config(m->config, &hash);
   if (e == NULL && config_is_ensemble(m->config))
-    add_once(&hash); // its answers are its steps', which have files too
+    add_once(&hash); // its answers depend on files of its steps
   else if (e == NULL)
     e = add_files(m, &hash);
   if (e != NULL) {
@@ -219,7 +219,7 @@ static bool add_input(cache_hash *hash, const request_input *input)
   return add_data(hash, &input->data);
 }
 
-// In the model's order, whatever the client's.
+// Adds the inputs in the model's order, not the client's.
 static bool add_inputs(cache_hash *hash, const request *r)
 {
   const model_signature *s = &r->target->signature;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue under one lock, and the threads that it feeds. What waits there is a request's `item`,
-// which no scheduler has yet.
+// A queue under one lock, and the threads that it feeds. A request waits by its `item`, which no
+// scheduler has yet.
 #include "core/cache_lookups.h"
 
 #include "base/cleanup.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define MOST_THREADS    64
-#define WAITING_FOR_ONE 32 // more for each thread, and the look-ups cost more than they save
+#define WAITING_FOR_ONE 32 // for each thread; beyond that, look-ups cost more than they save
 
 struct cache_lookups {
   cache_lookup *look_up;
@@ -24,7 +24,7 @@ struct cache_lookups {
   pthread_t threads[MOST_THREADS];
 };
 
-// NULL: the end has come.
+// NULL: there is nothing left, and the threads end.
 static request *take(cache_lookups *l)
 {
   LOCK_SCOPE(&l->lock);

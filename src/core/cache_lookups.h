@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that look requests up in a cache which waits for somebody, so that no thread that has
-// other clients to serve does; each goes on with its request from there.
+// Threads that look requests up in a cache whose look-ups may wait, in place of threads that have
+// other clients to serve. Each continues with its request afterwards.
 #ifndef NEREID_CORE_CACHE_LOOKUPS_H
 #define NEREID_CORE_CACHE_LOOKUPS_H
 
@@ -11,15 +11,15 @@
 typedef struct cache_lookups cache_lookups;
 typedef struct TRITONSERVER_InferenceRequest request;
 
-// Looks a request up and goes on with it, which is the core's: submit_looked_up.
+// Looks up a request, which the core owns, and continues with it: submit_looked_up.
 typedef void cache_lookup(request *r_owned);
 
 error *cache_lookups_new(unsigned threads, cache_lookup *look_up, cache_lookups **lookups);
-// Nothing waits any more. NULL is allowed.
+// No request waits any more. NULL is allowed.
 void cache_lookups_free(cache_lookups *lookups);
 
-// Has a thread call `look_up` for the prepared request, which is the core's. False: the
-// threads are behind, and the request is the caller's to go on with. Any thread.
+// Has a thread call `look_up` for the prepared request, which the core owns. False: the threads are
+// behind, and the caller continues with the request. Any thread.
 bool cache_lookups_add(cache_lookups *lookups, request *r);
 
 #endif

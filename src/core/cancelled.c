@@ -17,7 +17,7 @@ static uint64_t answer_all(void *context, uint64_t now_ns)
   list_append_all(&items, &c->items);
   pthread_mutex_unlock(&c->lock);
   list_node *first;
-  while ((first = list_take_first(&items)) != NULL) // the model may be gone from the last one on
+  while ((first = list_take_first(&items)) != NULL) // with the last one the model may be gone
     refuse_item(NULL, container_of(first, queue_item, node), REFUSAL_CANCELLED);
   return CLOCK_NEVER;
 }

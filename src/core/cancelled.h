@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests of one model that were cancelled while they were queued, until they are answered on
-// the timekeeper's thread, so that no callback runs inside the call that cancels.
+// The requests of one model that were cancelled while queued. The timekeeper's thread answers them,
+// so that no callback runs inside the call that cancels.
 #ifndef NEREID_CORE_CANCELLED_H
 #define NEREID_CORE_CANCELLED_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks for models. A load is in the map by its name from the first one that asks on until it is
-// over. Any thread.
+// Requests for models. A load is in the map by its name from the first request on until it is over.
+// Any thread.
 #include "core/demand.h"
 
 #include "base/cleanup.h"
@@ -35,8 +35,8 @@ static demand_load *make_load(demand *d, const char *name)
   return l;
 }
 
-// Makes `w` wait for the load, which begins with it unless it is under way. *begun: the caller is
-// to hand it to the lookers. Once the lock is free the wait may be over.
+// Makes `w` wait for the load, and makes the load unless it is under way. *begun: the caller hands
+// it to the lookers. Once the lock is free, the wait may be over.
 static error *join(demand *d, const char *name, model_wait *w, demand_load **begun)
 {
   *begun = NULL;
@@ -55,7 +55,7 @@ static error *join(demand *d, const char *name, model_wait *w, demand_load **beg
 
 // ---- asking ----
 
-// Whether the model is loaded, but not in that version: in one look, as it may come or go
+// Whether the model is loaded, but not in that version: one look, as versions may come or go
 // meanwhile.
 static bool lacks_version(model_entry *entry, int64_t version)
 {
@@ -69,7 +69,7 @@ static bool lacks_version(model_entry *entry, int64_t version)
   return serves && !has_it;
 }
 
-// What is known without a load: `unknown_owned` is why the model was not found.
+// The error that is known without a load, or NULL. `unknown_owned`: why the model was not found.
 static error *known_failure(demand *d, const char *name, int64_t version, error *unknown_owned)
 {
   error *bad = repository_check_name(name);
@@ -169,7 +169,7 @@ void demand_stop(demand *d)
     return;
   LOCK_SCOPE(&d->lock);
   d->ending = true;
-  pthread_cond_signal(&d->changed); // the keeper tells who waits
+  pthread_cond_signal(&d->changed); // the keeper ends the waits
 }
 
 void demand_free(demand *d)
@@ -177,7 +177,7 @@ void demand_free(demand *d)
   if (d == NULL)
     return;
   demand_stop(d);
-  load_pool_fini(&d->lookers); // what they put into the queue now is over at once
+  load_pool_fini(&d->lookers); // the keeper ends at once what they queue now
   pthread_join(d->keeper, NULL);
   load_pool_fini(&d->loaders);
   assert(d->waiting == 0 && list_is_empty(&d->queue));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load of a model that somebody waits for: its files are looked for, then, once there is room,
-// it is loaded as the load endpoint would. On threads of the lookers and the loaders.
+// The load of a model that requests wait for: finds its files, then, once there is room, loads it
+// as the load endpoint does. On threads of the lookers and the loaders.
 #include "core/demand_parts.h"
 
 #include "base/cleanup.h"
@@ -17,13 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_DEPTH 16 // of directories whose files are counted; links may lead in a circle
+#define MAX_DEPTH 16 // of directories whose files are counted; links may form a circle
 
 // ---- a model that failed ----
 
 typedef struct demand_failure {
   demand_failures times;
-  file_stamp stamp; // of the files that did not load
+  file_stamp stamp; // of the files that failed to load
   char text[];
 } demand_failure;
 
@@ -43,8 +43,8 @@ static bool has_changed(model_entry *entry, file_stamp stamp)
   return entry->demand_failure != NULL && file_stamp_differs(stamp, entry->demand_failure->stamp);
 }
 
-// NULL: there was none. Without memory it is not remembered. A load that an unload has ended is not
-// the model's failure.
+// Remembers a failure, if memory allows, or forgets the last one (NULL). A load that an unload has
+// ended is not the model's failure.
 static void record(model_entry *entry, const demand_load *l, const error *failure)
 {
   size_t size = failure != NULL ? strlen(error_message(failure)) + 1 : 0;
@@ -79,7 +79,7 @@ static uint64_t file_bytes(const file_root *root, const char *name)
   return known ? (uint64_t)status.st_size : 0;
 }
 
-// Of all files below; what cannot be read is left out, as the load will say more about it.
+// The bytes of all files below. Files that cannot be read are left out: the load will report them.
 static uint64_t bytes_below(const file_root *root, int depth)
 {
   uint64_t sum = 0;
@@ -101,7 +101,8 @@ static uint64_t bytes_below(const file_root *root, int depth)
   return sum;
 }
 
-// What the model took when it was loaded last; else what the files of its newest version have.
+// The memory that the model took when it was loaded last; else the size of its newest version's
+// files.
 static uint64_t estimate(const repository_dir *dir, model_entry *entry)
 {
   uint64_t known = 0;
@@ -152,7 +153,7 @@ static error *look(demand_load *l)
     l->stamp = dir.stamp;
     l->bytes = estimate(&dir, entry);
   }
-  error_free(e); // the load says it, too
+  error_free(e); // the load will report it
   repository_dir_fini(&dir);
   if (entry == NULL || has_changed(entry, l->stamp))
     return NULL;
@@ -178,7 +179,7 @@ void demand_look(load_task *task)
 
 // ---- loading ----
 
-// What the versions take that serve; 0: unknown.
+// Notes the memory of the versions that serve; `otherwise` if that is unknown.
 static void measure(model_entry *entry, uint64_t otherwise)
 {
   LOCK_SCOPE(&entry->lock);
@@ -186,7 +187,7 @@ static void measure(model_entry *entry, uint64_t otherwise)
   entry->memory_bytes = sum > 0 ? sum : otherwise;
 }
 
-// Before the load and when all that waited for it are told: nobody finds it evicted in between.
+// Called before the load, and after all waits for it have ended: the model is not evicted between.
 static void expect(model_entry *entry, bool begins)
 {
   LOCK_SCOPE(&entry->lock);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of loading on demand share: who asks (demand.c) and waits (demand_wait.c), the
-// load of a model (demand_load.c), and room for it (demand_room.c).
+// Shared by the files of loading on demand: asking (demand.c), waiting (demand_wait.c), loading
+// (demand_load.c) and making room (demand_room.c).
 #ifndef NEREID_CORE_DEMAND_PARTS_H
 #define NEREID_CORE_DEMAND_PARTS_H
 
@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-// A model's parameter: it is not evicted when its value is "true".
+// A model's parameter: "true" protects it from eviction.
 #define DEMAND_PIN_PARAMETER "pinned"
 
 typedef enum demand_stage {
@@ -25,19 +25,19 @@ typedef enum demand_stage {
   DEMAND_LOADING, // a thread loads it
 } demand_stage;
 
-// A model that is being loaded for those that wait.
+// The load of a model that requests wait for.
 typedef struct demand_load {
   load_task task;
   demand *demand;
-  char *name;             // owned, as what follows
-  repository_model found; // from the end of LOOKING on
+  char *name;             // owned
+  repository_model found; // owned; from the end of LOOKING on
   file_stamp stamp;       // of its directory
-  uint64_t unloads;       // of the model's entry, when its load began
-  uint64_t bytes;         // what it is thought to take
+  uint64_t unloads;       // entry->unloads when its load began
+  uint64_t bytes;         // estimated
 
-  demand_stage stage; // demand_load_set; guarded by demand->lock, as what follows
+  demand_stage stage; // set by demand_load_set; this and the rest are guarded by demand->lock
   list waiting;       // model_wait
-  list_node node;     // of demand->queue, while QUEUED
+  list_node node;     // in demand->queue, while QUEUED
   uint64_t queued_ns;
 } demand_load;
 
@@ -50,8 +50,8 @@ struct NEREID_ModelWait {
   uint64_t deadline_ns; // CLOCK_NEVER: none
   bool is_timed;
 
-  list_node node; // of its load's waiting, guarded by demand->lock; not linked: it is over, or ends
-  model *m;       // from here on whoever ends it, then the caller: referenced, or NULL
+  list_node node; // in its load's `waiting`, guarded by demand->lock; unlinked: the wait is over
+  model *m;       // this and the rest: of the thread that ends the wait, then the caller's; or NULL
   error *failure; // owned
 };
 
@@ -63,11 +63,11 @@ struct demand {
 
   pthread_mutex_t lock; // guards what follows
   string_map loads;     // demand_load by name
-  list queue;           // of those that wait for room, in the order of coming
+  list queue;           // loads that wait for room, in order of arrival
   uint64_t loading_bytes;
-  uint64_t waiting; // model_waits
+  uint64_t waiting; // number of model_waits
   uint64_t loads_done, failures, evictions;
-  bool unsettled; // more may be loaded than the budget has
+  bool unsettled; // the budget may be exceeded
   bool ending;
   pthread_cond_t changed; // for the keeper
 };
@@ -76,24 +76,24 @@ struct demand {
 
 model_wait *model_wait_new(demand *d, int64_t version, uint64_t deadline_ns,
                            model_wait_ended *ended, void *context); // NULL: memory is short
-// From here on it waits for the load; demand->lock is held, and once it is free the wait may be
-// over.
+// Makes `w` wait for the load. demand->lock is held; once it is free, the wait may be over.
 void model_wait_join(model_wait *w, demand_load *l);
 
-// The next stage; with demand->lock.
+// Enters the next stage; demand->lock is held.
 void demand_load_set(demand_load *l, demand_stage stage);
 
-// The load is over, whatever its stage: answers all that wait, and frees it.
+// Ends the load, whatever its stage: answers all waits, and frees it.
 void demand_end_load(demand_load *l, error *failure_owned);
 
 // --- demand_load.c
 
-// Looks for the model's files, and puts the load into the queue. Thread of d->lookers.
+// Finds the model's files and queues the load. Thread of d->lookers.
 void demand_look(load_task *task);
-// Loads it. Thread of d->loaders.
+// Loads the model. Thread of d->loaders.
 void demand_run_load(load_task *task);
 
-// What a model that failed is refused with for now; NULL: it may be tried.
+// The error for a model whose load has failed; NULL: it may be tried. `worst`: the last verdict
+// that refuses.
 error *demand_refusal(model_entry *entry, uint64_t now_ns, demand_retry worst);
 
 // --- demand_room.c

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which models go for another, and how often a broken one is tried.
+// Which models are evicted for another, and how often a broken one is tried.
 #include "core/demand_policy.h"
 
 #define NS_PER_SECOND     UINT64_C(1000000000)
@@ -10,10 +10,10 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-#define NOBODY UINT64_MAX // is spared
+#define NOBODY UINT64_MAX // no model is spared
 
-// Models that were used at this moment or later are spared: an ensemble and the models of its
-// steps, which were used with it. What nobody has used yet is not.
+// Models used at this moment or later are spared: an ensemble and the models of its steps, which
+// are used at the same moment. A model that was never used is not spared.
 static uint64_t last_use(const demand_model *models, size_t count)
 {
   uint64_t last = 1;
@@ -35,7 +35,7 @@ static demand_model *longest_unused(demand_model *models, size_t count, uint64_t
   return found;
 }
 
-// Whether there will be more room in a while.
+// Whether waiting will bring more room.
 static bool is_worth_waiting(const demand_model *models, size_t count, const demand_need *need,
                              uint64_t spared_ns)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Room for models: the keeper's thread lets loads begin in the order of coming, when the budget has
-// room for them, and has models evicted that nobody uses.
+// Room for models: the keeper's thread lets loads begin in order of arrival when the budget has
+// room for them, and evicts models that nobody uses.
 #include "core/demand_parts.h"
 
 #include "base/cleanup.h"
@@ -24,7 +24,7 @@
 
 typedef struct room {
   demand_model *models;
-  model_entry **entries; // the same
+  model_entry **entries; // of the same models
   size_t count;
 } room;
 
@@ -34,7 +34,7 @@ static void room_fini(room *r)
   free(r->entries);
 }
 
-// What came with a request would not come back: it is not in the repository.
+// Files that came with a request are in no repository: the model could not be loaded again.
 static bool is_pinned(const model_entry *entry)
 {
   const char *value =
@@ -42,7 +42,7 @@ static bool is_pinned(const model_entry *entry)
   return (value != NULL && strcmp(value, "true") == 0) || entry->stamp.entries == 0;
 }
 
-// False when it takes no memory.
+// False when the model takes no memory.
 static bool look_at(model_entry *entry, demand_model *m)
 {
   bool ready = false, leaving = false;
@@ -93,7 +93,7 @@ static demand_model *model_of(const room *r, const model_entry *entry)
   return NULL;
 }
 
-// What an ensemble is used for, its steps' models are used for. Whether that is news of one.
+// An ensemble's use counts for its steps' models too. Returns whether this changes any of them.
 static bool pass_on(demand *d, room *r, size_t at)
 {
   bool news = false;
@@ -159,7 +159,7 @@ static void evict(demand *d, model_entry *entry, const demand_model *m, const de
   d->evictions++;
 }
 
-// NULL: for what is loaded already. What cannot be counted for want of memory fits.
+// `l` NULL: the budget of what is loaded already. Without memory to look, everything fits.
 static demand_verdict make_room(demand *d, const demand_load *l, uint64_t loading_bytes)
 {
   room r;
@@ -189,14 +189,14 @@ static demand_verdict make_room(demand *d, const demand_load *l, uint64_t loadin
 
 // ---- the keeper: all with the lock held before and after ----
 
-// The load's turn. False: it waits for room.
+// Lets the load begin, or ends it when nobody wants it. False: it waits for room.
 static bool admit(demand *d, demand_load *l)
 {
   assert(lock_is_held(&d->lock) && list_is_linked(&l->node));
   uint64_t loading = d->loading_bytes;
   bool wanted = !list_is_empty(&l->waiting) && !d->ending;
   bool ending = d->ending;
-  if (!wanted) // who asks from here on has it loaded anew
+  if (!wanted) // a later request makes a new load
     string_map_remove(&d->loads, slice_of(l->name));
   pthread_mutex_unlock(&d->lock);
   if (!wanted)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Those that wait for a model's load, and its end. Whoever takes a wait out of its list ends it.
-// Any thread.
+// Waits for a model's load. The thread that takes a wait out of its list ends it. Any thread.
 #include "core/demand_wait.h"
 
 #include "base/cleanup.h"
@@ -15,7 +14,7 @@
 
 // ---- waits ----
 
-// Whether the caller is the one that ends it.
+// True: the caller ends the wait.
 static bool take(model_wait *w)
 {
   demand *d = w->demand;
@@ -25,7 +24,7 @@ static bool take(model_wait *w)
   list_remove(&w->node);
   assert(d->waiting > 0);
   d->waiting--;
-  pthread_cond_signal(&d->changed); // nobody may want the load any more
+  pthread_cond_signal(&d->changed); // maybe nobody wants the load any more
   return true;
 }
 
@@ -95,7 +94,7 @@ void model_wait_free(model_wait *w)
   if (w == NULL)
     return;
   assert(!list_is_linked(&w->node));
-  if (w->is_timed) // it may be its callback that ended the wait
+  if (w->is_timed) // its callback may be ending the wait
     timekeeper_cancel(w->demand->server->timekeeper, &w->deadline);
   if (w->m != NULL)
     model_unref(w->m);
@@ -130,7 +129,7 @@ static void end_wait(model_wait *w, const char *name, const error *failure)
     w->failure = server_find_model(w->demand->server, name, w->version, &w->m);
   if (w->is_timed)
     timekeeper_cancel(w->demand->server->timekeeper, &w->deadline);
-  w->ended(w, w->context); // whose caller may free it
+  w->ended(w, w->context); // `w` may be freed from here on
 }
 
 void demand_end_load(demand_load *l, error *failure_owned)
@@ -139,13 +138,13 @@ void demand_end_load(demand_load *l, error *failure_owned)
   list ended;
   list_init(&ended);
   pthread_mutex_lock(&d->lock);
-  if (string_map_get(&d->loads, slice_of(l->name)) == l) // else there is another by now
+  if (string_map_get(&d->loads, slice_of(l->name)) == l) // a later load may have its place
     string_map_remove(&d->loads, slice_of(l->name));
   if (list_is_linked(&l->node))
     list_remove(&l->node);
   pthread_cond_signal(&d->changed);
   pthread_mutex_unlock(&d->lock);
-  for (;;) { // one by one: those that have not had their turn may still be cancelled
+  for (;;) { // one by one, as the remaining waits may still be cancelled
     pthread_mutex_lock(&d->lock);
     model_wait *w = container_of(list_take_first(&l->waiting), model_wait, node);
     if (w != NULL)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Somebody who waits for a model that is loaded on demand (core/demand.h): NEREID_ModelWait of the
-// north seam.
+// A wait for a model that is loaded on demand (core/demand.h): NEREID_ModelWait of the north seam.
 #ifndef NEREID_CORE_DEMAND_WAIT_H
 #define NEREID_CORE_DEMAND_WAIT_H
 
@@ -11,13 +10,13 @@ typedef struct demand demand;
 typedef struct NEREID_ModelWait model_wait;
 typedef void model_wait_ended(model_wait *w, void *context);
 
-// Any thread that knows `w` alive. Nothing happens when it is over.
+// Any thread, while `w` is alive. Does nothing when the wait is over.
 void model_wait_cancel(model_wait *w);
 
-// --- When it is over
+// --- When the wait is over
 
-// Moves the error out: NOT_FOUND for a name or version that is not known, UNAVAILABLE for a load
-// that failed and a moment that passed, CANCELLED.
+// Moves the error out: NOT_FOUND for an unknown name or version, UNAVAILABLE for a failed load or a
+// deadline that passed, CANCELLED.
 error *model_wait_take_error(model_wait *w);
 // The model, which is not evicted before model_wait_free; NULL after an error.
 model *model_wait_model(const model_wait *w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of loads: models first, then the ensembles whose steps are in, wave by wave; then, as
-// long as something has changed, the ensembles that are made of it. A batch belongs to one thread
-// and holds no model's entry while it waits, so batches cannot wait for each other in a circle.
+// Batches of loads: models first, then wave by wave the ensembles whose steps are loaded, then the
+// ensembles of whatever has changed, as long as something changes. A batch belongs to one thread.
+// It holds no model's entry while it waits, so that batches cannot wait for each other in a circle.
 #include "core/dependents.h"
 
 #include "base/cleanup.h"
@@ -25,13 +25,13 @@ typedef enum item_stage {
 
 typedef struct batch_item {
   repository_model found; // owned
-  const model_wish *wish; // NULL: it is a step's, or an ensemble that is loaded again
+  const model_wish *wish; // NULL: the item is a step's model, or an ensemble that is loaded again
   item_stage stage;
   load_steps steps;
-  bool again;      // as its record says
+  bool again;      // load it as its record says
   bool was_served; // before its load began
-  size_t checked;  // at which moment of the batch its load began last, and
-  size_t changed;  // what is served of it changed; 0: never
+  size_t checked;  // the moment of the batch when its load began last
+  size_t changed;  // the moment when what it serves changed; 0: never
   load_operation *loading;
   error *failure; // owned
   struct batch_item *next_bare;
@@ -42,8 +42,8 @@ typedef struct batch {
   bool finds_steps;
   batch_item **items;
   size_t count, capacity;
-  string_map by_bare; // the first item of the name; others follow it
-  size_t moment;      // counts begins and ends
+  string_map by_bare; // the first item of a name; the others follow in next_bare
+  size_t moment;      // counts begins and ends of loads
   bool failed;        // memory ran short
 } batch;
 
@@ -120,7 +120,7 @@ static bool is_served(model_entry *entry)
   return model_entry_latest(entry) != NULL;
 }
 
-// And stays so: it is not about to be evicted, as `dependents_unload_idle` says it.
+// Whether it is served and not about to be evicted (dependents_unload_idle).
 static bool is_served_on(model_entry *entry)
 {
   LOCK_SCOPE(&entry->lock);
@@ -152,7 +152,7 @@ static bool steps_changed_since(const batch *b, const batch_item *item, size_t m
   return false;
 }
 
-// `steps`: whether it is asked what an ensemble needs.
+// `steps`: asks only what an ensemble needs.
 static void begin(batch *b, batch_item *item, bool steps)
 {
   const load_wish wish = {
@@ -189,7 +189,7 @@ static void await_loads(batch *b)
       continue;
     error *e = lifecycle_await_load(item->loading);
     item->loading = NULL;
-    bool is_model = item->steps.models.count == 0; // of which ensembles say why it failed
+    bool is_model = item->steps.models.count == 0; // its ensembles report why it failed
     end_item(b, item, e, e == NULL || ((is_model || item->was_served) && !item_is_served(b, item)));
   }
 }
@@ -211,7 +211,7 @@ static void find_step(batch *b, const char *name)
   repository_listing_fini(&listing);
 }
 
-// What serves is loaded again only where somebody asks for it, not on demand.
+// On demand, a model that serves is loaded again only where a request asks for it.
 static bool is_wanted(const batch *b, const char *name)
 {
   model_entry *entry = NULL;
@@ -250,10 +250,10 @@ static bool waits(const batch *b, const batch_item *item)
 
 // ---- waves ----
 
-// Models begin, and what ensembles among them need; until all of that is known.
+// Begins models, and the models that ensembles among them need, until all of these are known.
 static void begin_new(batch *b)
 {
-  for (size_t i = 0; i < b->count; i++) { // which grows meanwhile
+  for (size_t i = 0; i < b->count; i++) { // find_steps adds items
     batch_item *item = b->items[i];
     if (item->stage != ITEM_NEW)
       continue;
@@ -274,7 +274,7 @@ static void begin_ensemble(batch *b, batch_item *item)
   begin(b, item, false);
 }
 
-// An ensemble among those that wait for each other; NULL: none waits.
+// An ensemble that waits, if possible one in a circle; NULL: none waits.
 static batch_item *circular_item(const batch *b)
 {
   batch_item *waiting = NULL;
@@ -289,7 +289,7 @@ static batch_item *circular_item(const batch *b)
   return waiting;
 }
 
-// Until nothing waits.
+// Ends when nothing waits.
 static void run_waves(batch *b)
 {
   for (;;) {
@@ -308,7 +308,7 @@ static void run_waves(batch *b)
     batch_item *item = circular_item(b);
     if (item == NULL)
       return;
-    begin_ensemble(b, item); // it is refused
+    begin_ensemble(b, item); // is refused
   }
 }
 
@@ -342,7 +342,7 @@ static bool has_step_of(model_entry *entry, const string_map *names)
   return false;
 }
 
-// Whether the batch has seen to the ensemble since the steps changed.
+// Whether the batch has checked the ensemble since its steps changed.
 static bool is_seen_to(const batch *b, const model_entry *entry)
 {
   const repository_model found = {.name = entry->name, .bare = entry->bare};
@@ -354,7 +354,7 @@ static bool is_seen_to(const batch *b, const model_entry *entry)
   return item->steps.models.count > 0 && !steps_changed_since(b, item, item->checked);
 }
 
-// Adds the ensembles of `names`, and those of these, and so on. False: there are none.
+// Adds the ensembles of `names`, the ensembles of those, and so on. False: there are none.
 static bool add_ensembles(batch *b, string_map *names)
 {
   bool any = false, more = true;
@@ -434,7 +434,7 @@ static bool stays(model_table *models, const leaving *l, model_entry *step)
   return false;
 }
 
-// Adds the models that the last ensemble leaves alone.
+// Adds the models of this ensemble's steps that nothing else keeps.
 static void add_alone(model_table *models, leaving *l, model_entry *ensemble, size_t room)
 {
   string_list names = {0};
@@ -462,7 +462,7 @@ error *dependents_unload(server *s, const char *name, bool cascade)
     return error_no_memory();
   while (l.count < room && (entry = model_table_next_bare(models, name, entry)) != NULL)
     l.items[l.count++] = entry;
-  for (size_t i = 0; cascade && i < l.count; i++) // which grows meanwhile
+  for (size_t i = 0; cascade && i < l.count; i++) // add_alone adds items
     add_alone(models, &l, l.items[i], room);
   for (size_t i = 0; i < l.count; i++) {
     lifecycle_unload(s, l.items[i]);
@@ -474,7 +474,7 @@ error *dependents_unload(server *s, const char *name, bool cascade)
   return e;
 }
 
-// An ensemble that is served, or about to be, and has the model.
+// An ensemble that uses the model, and is served or about to be.
 static model_entry *using_ensemble(model_table *models, const model_entry *step)
 {
   model_entry *entry = NULL;
@@ -494,8 +494,8 @@ static bool has_no_ensemble(server *s, const model_entry *entry)
   return using_ensemble(&s->models, entry) == NULL;
 }
 
-// An ensemble's load remembers its steps, then looks whether they are served and not busy. Here the
-// model is busy first, then the ensembles are looked at: one of the two sees the other.
+// An ensemble's load records its steps, then checks that they are served and not busy. An eviction
+// makes the model busy, then looks at ensembles. So one of the two sees the other.
 bool dependents_unload_idle(server *s, model_entry *entry)
 {
   model_entry *ensemble;
@@ -505,7 +505,7 @@ bool dependents_unload_idle(server *s, model_entry *entry)
   return lifecycle_unload_idle(s, entry, has_no_ensemble);
 }
 
-// ---- who asks ----
+// ---- requests ----
 
 void dependents_load(server *s, model_wish *wishes, size_t count, const string_list *changed)
 {

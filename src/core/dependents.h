@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models and the ensembles that are made of them: an ensemble is loaded after the models of its
-// steps, and is checked and loaded again when one of them has come, changed or gone. On threads
-// that may wait for loads; never on the load pool's, which does them.
+// Loads of models together with the ensembles made of them. An ensemble is loaded after its steps'
+// models, and is checked and loaded again when one of them comes, changes or goes. On threads that
+// may wait for loads, never on the load pool's, which do the loading.
 #ifndef NEREID_CORE_DEPENDENTS_H
 #define NEREID_CORE_DEPENDENTS_H
 
@@ -13,23 +13,23 @@ typedef struct model_wish {
   const repository_model *found;
   const char *config_json; // as in load_wish
   upload *files;
-  error *failure; // what dependents_load has to say: the caller's
+  error *failure; // set by dependents_load; the caller's
 } model_wish;
 
-// Loads them, and the models of ensembles' steps before those: under explicit control and on demand
-// what is not wished for is looked for in the repositories. Then sees to the ensembles of whatever
-// has changed. `changed`: names of models (as clients call them) that have changed before; or NULL.
+// Loads the wishes, and before an ensemble the models of its steps: under explicit control and on
+// demand these are looked for in the repositories. Then brings the ensembles of all that has
+// changed up to date. `changed`: models (clients' names) that have changed before; or NULL.
 void dependents_load(server *s, model_wish *wishes, size_t count, const string_list *changed);
 
-// Sees to the ensembles of models that have changed.
+// Brings the ensembles of changed models up to date.
 void dependents_changed(server *s, const string_list *names);
 
 // Unloads all models that clients call `name`, and with `cascade` the models of their steps that
-// nobody asked for by name and no other ensemble has; then sees to ensembles.
+// nobody asked for by name and no other ensemble has; then brings ensembles up to date.
 error *dependents_unload(server *s, const char *name, bool cascade);
 
-// Unloads the model if nobody uses it nor an ensemble that is made of it, which goes with it.
-// False: the model stays.
+// Unloads the model if it is idle, after the ensembles made of it. False: the model stays, as it or
+// an ensemble made of it is in use.
 bool dependents_unload_idle(server *s, model_entry *entry);
 
 #endif

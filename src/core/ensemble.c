@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ensemble has besides other models, and the beginning of its requests.
+// The parts of an ensemble besides other models, and the beginning of its requests.
 #include "core/ensemble.h"
 
 #include "core/ensemble_late.h"
@@ -13,7 +13,7 @@
 
 // ---- a request ----
 
-// Each model is looked up once for a run, so that all its steps have the same one.
+// A run looks each model up once, so that all its steps use the same version.
 static error *find_models(ensemble_run *run)
 {
   server *s = run->model->environment.server;
@@ -48,7 +48,7 @@ static error *begin(model *m, request *r)
     return error_no_memory();
   request_set_state(r, REQUEST_EXECUTING);
   if (atomic_load_explicit(&r->factory->cancelled, memory_order_seq_cst))
-    ensemble_cancel(r); // who cancelled it may have found no run yet
+    ensemble_cancel(r); // a cancellation before this found no run
   error *e = find_models(run);
   if (e != NULL)
     ensemble_fail(run, e);
@@ -60,7 +60,7 @@ static error *begin(model *m, request *r)
 
 // ---- a model ----
 
-// Their configurations were looked at before: they are known.
+// ensemble_check has looked at the models' configurations: the entries are known.
 static error *find_entries(ensemble *e, model_table *models)
 {
   e->entries = calloc(e->graph->step_count + 1, sizeof(model_entry *));

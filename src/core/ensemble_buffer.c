@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of tensors: our own, from malloc, has no context; the client's and that of pools has a
-// buffer_owner. What a step writes on a GPU stays there for the steps that read it; only the answer
+// Memory of tensors. Memory from malloc has no context; the client's and the pools' have a
+// buffer_owner. What a step writes on a GPU stays there for the steps that read it. Only the answer
 // is copied, once it is complete and without the run's lock.
 #include "core/ensemble_buffer.h"
 
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Whose a buffer is: the client's, for one of its outputs, or a pool's.
+// The owner of a buffer: the client, for one of its outputs, or a pool.
 typedef struct buffer_owner {
-  ensemble_run *run; // of the client's; else NULL
+  ensemble_run *run; // for the client's; NULL: a pool's
   void *context;     // the client's
   bool handed_over;
-  gpus *gpus; // of the pool's
+  gpus *gpus; // for a pool's
   gpu_place place;
 } buffer_owner;
 
@@ -33,8 +33,8 @@ static bool is_read(const ensemble_run *run, const ensemble_tensor *tensor)
   return false;
 }
 
-// The ensemble's output that the step writes, where the client may be asked for its memory now.
-// What steps read too stays on the GPU that it is written on.
+// The ensemble's output that the step writes, if the client may be asked for its memory now. A
+// tensor that other steps read too stays on the GPU that it is written on.
 static const ensemble_tensor *find_output(const ensemble_step *s, const char *name,
                                           TRITONSERVER_MemoryType preferred)
 {
@@ -80,14 +80,14 @@ static gpus *gpus_of(const ensemble_run *run)
   return g != NULL && gpus_devices(g)->count > 0 ? g : NULL;
 }
 
-// A step that is an ensemble hands the memory on to the steps of its own.
+// A step that is an ensemble passes the memory on to its own steps.
 static bool leaves_gaps(const ensemble_step *s)
 {
   const model *m = ensemble_step_model(s->wave->run, s->index);
   return m->runner != NULL || m->target.leaves_gaps;
 }
 
-// Pinned memory of all steps is cleared where they get it.
+// Pinned memory needs no clearing here: all steps clear it where they get it.
 static error *clear(const ensemble_step *s, void *memory, gpu_place place, size_t size,
                     const char *name)
 {
@@ -98,7 +98,7 @@ static error *clear(const ensemble_step *s, void *memory, gpu_place place, size_
   return gpu_clear_now(memory, place, size, what);
 }
 
-// Of a pool, where it is wanted or as near as there is room.
+// Takes memory of a pool, where it is wanted or as near as there is room.
 static error *take(const ensemble_step *s, const char *name, size_t size, gpu_place place,
                    void **memory, void **context, TRITONSERVER_MemoryType *type, int64_t *id)
 {
@@ -179,7 +179,7 @@ static error *query_client(ensemble_run *run, const char *name, size_t *size,
                                 id);
 }
 
-// Between steps any place will do, as in Triton; of the client's, the client says.
+// Between steps any place will do, as in Triton; for the client's memory, the client says.
 static TRITONSERVER_Error *query(TRITONSERVER_ResponseAllocator *allocator, void *step,
                                  const char *name, size_t *size, TRITONSERVER_MemoryType *type,
                                  int64_t *id)
@@ -255,7 +255,7 @@ static error *add_output(const ensemble_wave *w, const ensemble_tensor *t, respo
                              count, added);
 }
 
-// A copy from or to a GPU, which waits until the run's lock is let go.
+// A copy from or to a GPU, done after the run's lock is released.
 typedef struct late_copy {
   struct late_copy *next;
   char *to;
@@ -270,7 +270,7 @@ static gpu_place place_of(TRITONSERVER_MemoryType type, int64_t id)
   return (gpu_place){(gpu_memory_kind)type, (int)id};
 }
 
-// Copies now, or appends to *late.
+// Copies now, or adds the copy to *late.
 static error *copy_piece(response_output *to, char *memory, gpu_place place,
                          const input_segment *from, late_copy **late)
 {
@@ -337,7 +337,7 @@ static error *write_output(const ensemble_wave *w, const ensemble_tensor *t, res
   response_output *to;
   const ensemble_value *v = &w->values[t - w->run->graph->tensors];
   if (v->output == NULL && v->input == NULL)
-    return NULL; // as Triton leaves it out
+    return NULL; // left out, as in Triton
   RETURN_IF_ERROR(add_output(w, t, answer, &to));
   buffer_owner *b = v->output != NULL ? v->output->buffer_context : NULL;
   if (b == NULL || b->run == NULL)
@@ -347,7 +347,7 @@ static error *write_output(const ensemble_wave *w, const ensemble_tensor *t, res
   return NULL;
 }
 
-// What the tensors say of the sequence: Triton's answers have that.
+// Adds the parameters of the tensor's sequence, as Triton's answers have them.
 static error *add_sequence(const ensemble_wave *w, const ensemble_tensor *t, response *answer)
 {
   if (t->source == ENSEMBLE_NONE)
@@ -378,7 +378,7 @@ static error *write_outputs(const ensemble_wave *w, response *answer, late_copy 
 static error *write_locked(ensemble_wave *w, response **answer, late_copy **late)
 {
   ensemble_run *run = w->run;
-  LOCK_SCOPE(&run->lock); // no step is under way in this wave, but in others some may be
+  LOCK_SCOPE(&run->lock); // steps of other waves may be under way
   RETURN_IF_ERROR(begin_answer(run));
   error *e = write_outputs(w, run->answer, late);
   *answer = run->answer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts. An event that lets others see what was written before it releases it, and who is told
-// acquires it.
+// Counts. An event that publishes earlier writes is a release; the thread that is told of it
+// acquires them.
 #include "core/ensemble_flow.h"
 
 #include <assert.h>
@@ -34,7 +34,7 @@ void flow_wave_init(flow_wave *w, const ensemble_graph *g, const ensemble_plan *
   atomic_fetch_add_explicit(&run->waves, 1, memory_order_relaxed);
 }
 
-// True for the last.
+// True for the last one.
 static bool count_down(_Atomic uint32_t *count)
 {
   uint32_t before = atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel);
@@ -62,7 +62,7 @@ bool flow_begin_step(flow_wave *w)
   return true;
 }
 
-// In one order with who makes the step one that can be cancelled.
+// Sequentially consistent, like the store after which a step can be cancelled.
 bool flow_has_failed(const flow_run *run)
 {
   return atomic_load_explicit(&run->failed, memory_order_seq_cst);
@@ -83,7 +83,7 @@ bool flow_fail(flow_run *run)
   return !atomic_exchange_explicit(&run->failed, true, memory_order_seq_cst);
 }
 
-// Only an open wave begins others, so that one that is alone stays so.
+// Only an open wave begins others, so a single wave stays single.
 flow_answer flow_wave_answer(const flow_wave *w)
 {
   flow_run *run = w->run;

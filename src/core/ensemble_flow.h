@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The counts of an ensemble's run: which steps are ready, which responses nobody reads any more,
 // what ends a wave and the run (docs/internals/ensembles.md). No requests, no locks: any thread may
-// call these at any time, and each event is reported to exactly one of them.
+// call these functions at any time, and each event is reported to exactly one caller.
 #ifndef NEREID_CORE_ENSEMBLE_FLOW_H
 #define NEREID_CORE_ENSEMBLE_FLOW_H
 
@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 typedef struct flow_run {
-  _Atomic uint32_t waves;   // that are not over
-  _Atomic uint32_t answers; // that were sent without the end
+  _Atomic uint32_t waves;   // not over yet
+  _Atomic uint32_t answers; // sent without the final flag
   _Atomic bool failed;
 } flow_run;
 
@@ -19,53 +19,52 @@ typedef struct flow_wave {
   const ensemble_graph *graph;
   const ensemble_plan *plan;
   flow_run *run;
-  _Atomic uint32_t open;     // steps under way, and one of who made it
-  _Atomic uint32_t unset;    // outputs that are wanted and not there
-  _Atomic uint32_t *misses;  // of each step
+  _Atomic uint32_t open;     // steps under way, plus one for the maker of the wave
+  _Atomic uint32_t unset;    // wanted outputs that are not there
+  _Atomic uint32_t *misses;  // of each step: tensors that are not there
   _Atomic uint32_t *readers; // of each step's response
 } flow_wave;
 
 void flow_run_init(flow_run *run);
 
-// Room for flow_wave_init's counts.
+// Bytes of flow_wave_init's `counts`.
 size_t flow_counts_size(const ensemble_graph *g);
-// The wave is the run's, and open by one.
+// Adds the wave to the run; it is open by one, for the caller.
 void flow_wave_init(flow_wave *w, const ensemble_graph *g, const ensemble_plan *plan, flow_run *run,
                     void *counts);
 
-// The tensor is there. `ready` is told the steps that it was the last for: they are the caller's to
-// begin.
+// The tensor is there. Calls `ready` for each step that lacked nothing else; the caller begins
+// these steps.
 void flow_put(flow_wave *w, uint32_t tensor, void (*ready)(void *context, uint32_t step),
               void *context);
 
-// False: the run has failed, the step is not to begin.
+// Opens the wave by one for a step. False: the run has failed, and the step must not begin.
 bool flow_begin_step(flow_wave *w);
-// Asked once the step can be cancelled: true, and it was too late for who cancels what is under
-// way.
+// Called once the step can be cancelled. True: the failure may have missed the step, and the caller
+// cancels it.
 bool flow_has_failed(const flow_run *run);
 
-// A reader of this step's response is over: a step, the step itself, or the answer. True: it was
-// the last, and the response is the caller's to free.
+// A reader of this step's response is over: another step, the step itself, or the answer. True: it
+// was the last, and the caller frees the response.
 bool flow_drop_reader(flow_wave *w, uint32_t source);
 
-// A step is over, and what it made ready has begun; or the maker of the wave has done his part.
-// True: the wave is the caller's to end.
+// A step is over and the steps that it made ready have begun, or the maker of the wave is done.
+// True: the caller ends the wave.
 bool flow_leave_wave(flow_wave *w);
 
 // True for the first failure: it is the run's.
 bool flow_fail(flow_run *run);
 
 typedef enum flow_answer {
-  FLOW_SILENT, // the wave has nothing to say
-  FLOW_ANSWER, // it answers, and others may follow: send it, then flow_end_wave
-  FLOW_LAST,   // it answers, and with it the run is over
+  FLOW_SILENT, // the wave does not answer
+  FLOW_ANSWER, // it answers, and others may follow: send the answer, then flow_end_wave
+  FLOW_LAST,   // it answers, and the run is over with it
 } flow_answer;
 
-// What the wave that the caller ends says.
+// Whether the wave answers; for the caller that ends it.
 flow_answer flow_wave_answer(const flow_wave *w);
 
-// The wave that the caller ended, whose answer was sent if it had one. True: the run is the
-// caller's to end.
+// The caller has ended a wave, and sent its answer if there was one. True: the caller ends the run.
 bool flow_end_wave(flow_run *run);
 
 #endif

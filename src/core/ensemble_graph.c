@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of ensembles. Made on load threads, read on all.
+// Graphs of ensembles: made on load threads, read on any.
 #include "core/ensemble_graph.h"
 
 #include "base/buffer.h"
@@ -23,7 +23,7 @@ static char *copy_text(ensemble_graph *g, const char *text)
   return arena_copy_text(&g->memory, slice_of(text));
 }
 
-// Adds it where it is new. UNAVAILABLE.
+// Adds the tensor if it is new. UNAVAILABLE.
 static error *find_tensor(builder *b, const char *name, uint32_t *index)
 {
   ensemble_graph *g = b->g;
@@ -122,7 +122,7 @@ static error *add_step(builder *b, const config_step *from)
   return NULL;
 }
 
-// Once all tensors have their sources.
+// Called once all tensors have their sources.
 static error *link_steps(ensemble_graph *g)
 {
   for (uint32_t s = 0; s < g->step_count; s++)
@@ -233,7 +233,7 @@ static bool is_asked_for(const ensemble_graph *g, const ensemble_tensor *t, cons
   return count == 0;
 }
 
-// A step is needed when an output of it is wanted, or read by a step that is.
+// A step is needed when one of its outputs is wanted, or is read by a needed step.
 static bool is_needed(const ensemble_graph *g, const ensemble_plan *plan, uint32_t step)
 {
   for (uint32_t i = 0; i < g->steps[step].output_count; i++) {

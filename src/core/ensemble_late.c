@@ -12,7 +12,7 @@ static uint64_t go_on(void *context, uint64_t now_ns)
   ensemble_step *s = late->first, *next;
   late->first = NULL;
   pthread_mutex_unlock(&late->lock);
-  for (; s != NULL; s = next) { // its run may be gone with it, and the model with the last one
+  for (; s != NULL; s = next) { // this may end its run, and the last one its model
     next = s->next;
     s->over.run(&s->over, false);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One lock for each step's limit; steps that were put aside are a list in it. Any thread.
+// Each step has a limit with its own lock, which holds the list of steps put aside. Any thread.
 #include "core/ensemble_limit.h"
 
 #include "base/cleanup.h"
@@ -44,7 +44,7 @@ static ensemble_step *step_at(ensemble_place *place)
   return container_of(place, ensemble_step, place);
 }
 
-// It goes on; without a place where it was let through.
+// The step continues; is_limited false: without a place, as it was let through.
 static void resume(ensemble_step *s, bool is_limited)
 {
   s->is_limited = is_limited;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of an ensemble is made of (docs/internals/ensembles.md), for the files that run it.
+// The parts of an ensemble's run (docs/internals/ensembles.md), for the files that run it.
 #ifndef NEREID_CORE_ENSEMBLE_PARTS_H
 #define NEREID_CORE_ENSEMBLE_PARTS_H
 
@@ -15,7 +15,7 @@ typedef struct ensemble_step ensemble_step;
 typedef struct ensemble_run ensemble_run;
 typedef struct ensemble_wave ensemble_wave;
 
-// Steps that go on later (core/ensemble_late.h).
+// Steps that continue later (core/ensemble_late.h).
 typedef struct ensemble_late {
   timekeeper *timekeeper;
   timer timer;
@@ -23,16 +23,16 @@ typedef struct ensemble_late {
   ensemble_step *first; // guarded by lock
 } ensemble_late;
 
-// Of one step of the graph (core/ensemble_limit.h).
+// The limit of one step of the graph (core/ensemble_limit.h).
 typedef struct ensemble_limit {
   timekeeper *timekeeper;
-  timer timer;          // for those that wait too long
+  timer timer;          // for steps that wait too long
   pthread_mutex_t lock; // guards what follows
   pthread_cond_t left;
-  ensemble_places places; // steps that were put aside wait there
+  ensemble_places places; // steps that were put aside wait here
 } ensemble_limit;
 
-// What an ensemble has besides other models.
+// The parts of an ensemble besides other models.
 typedef struct ensemble {
   ensemble_graph *graph;
   model_entry **entries; // of each step's model; they stay as long as the server
@@ -44,23 +44,23 @@ typedef struct ensemble {
 struct ensemble_step {
   ensemble_wave *wave;
   uint32_t index;
-  struct ensemble_step *next; // in a list of whoever it belongs to
+  struct ensemble_step *next; // in its owner's list
   request *request;           // owned while it is under way
-  response *response;         // a good one; owned, until its last reader is over; NULL: none yet
+  response *response;         // without a failure; owned until its last reader is over; NULL: none
   uint32_t batch_size;        // of the request; 0: its model does not batch
   struct {
     const char *text; // NULL: the number counts
     uint64_t number;
     uint32_t flags;
-  } sequence;             // that its tensors belong to
-  refcount awaited;       // the final answer, the release, the submitter; 0: not under way
+  } sequence;             // of its tensors
+  refcount awaited;       // final answer, release, submitter; 0: not under way
   _Atomic bool submitted; // its request can be cancelled
-  bool is_limited;        // it counts for its limit
-  ensemble_place place;   // where it waits for that
-  follow_up over;         // what is to be done when it is over, or was put aside and may begin
+  bool is_limited;        // it counts against its limit
+  ensemble_place place;   // while it waits for the limit
+  follow_up over;         // runs when it is over, or was put aside and may begin
 };
 
-// Where a tensor of a wave is. Neither: it is there without data.
+// Where a tensor of a wave is. Both NULL: it is there without data.
 typedef struct ensemble_value {
   const response_output *output; // of a step's response
   const request_input *input;    // of the ensemble's request
@@ -70,8 +70,8 @@ struct ensemble_wave {
   flow_wave flow;
   ensemble_run *run;
   struct ensemble_wave *next, *previous; // guarded by run->lock
-  ensemble_step *steps;                  // of the graph, each
-  ensemble_value *values;                // of the graph's tensors, each
+  ensemble_step *steps;                  // one for each of the graph
+  ensemble_value *values;                // one for each tensor of the graph
 };
 
 struct ensemble_run {
@@ -80,17 +80,17 @@ struct ensemble_run {
   request *request;   // the core's until the end
   const ensemble_graph *graph;
   const ensemble_plan *plan;
-  ensemble_plan own_plan; // when not all outputs are asked for
+  ensemble_plan own_plan; // when not all outputs are wanted
   flow_run flow;
-  _Atomic bool has_gpu_tensors;   // some tensor is in memory of a GPU: no loop's thread is to copy
-  bool has_waves;                 // it, or the model of a step, is decoupled
-  error *failure;                 // of whoever failed first; NULL: it was cancelled
+  _Atomic bool has_gpu_tensors;   // a tensor is in memory of a GPU: no loop's thread may copy it
+  bool has_waves;                 // the ensemble, or the model of a step, is decoupled
+  error *failure;                 // the first one; NULL: the run was cancelled
   _Atomic uint64_t compute_ns[3]; // input, inference and output, of all steps
   pthread_mutex_t lock;           // guards what follows, and calls of the client's allocator
-  response *answer;               // where it has one wave; NULL: not begun
-  ensemble_wave *waves;           // those that exist
+  response *answer;               // of a run with one wave; NULL: not begun
+  ensemble_wave *waves;           // all that exist
   ensemble_wave first;
-  model *models[]; // of the steps; referenced where the step is the first with its model
+  model *models[]; // of the steps; referenced by the first step with the model
 };
 
 static inline model *ensemble_step_model(const ensemble_run *run, uint32_t step)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server keeps of an ensemble that it is to serve, whether it can at the moment or not:
-// enough to check and load it again when a model of its steps comes, changes or goes. Of a model's
-// entry (model_table.h), whose lock guards it.
+// The record of an ensemble that a server shall serve, kept even while it cannot: enough to check
+// and load it again when a model of its steps comes, changes or goes. Part of a model's entry
+// (model_table.h), whose lock guards it.
 #ifndef NEREID_CORE_ENSEMBLE_RECORD_H
 #define NEREID_CORE_ENSEMBLE_RECORD_H
 
@@ -14,9 +14,9 @@
 
 typedef struct ensemble_record {
   repository_model found;
-  upload *files; // counted: what came with the request in place of a repository's; or NULL
+  upload *files; // counted: files that a request sent instead of a repository's; or NULL
   Inference__ModelConfig *config; // owned: as read and with defaults
-  file_stamp stamp;               // of what was read; 0: it came with the request
+  file_stamp stamp;               // of the files that were read; 0: they came with the request
 } ensemble_record;
 
 // Copies; NULL when memory is short.
@@ -24,9 +24,9 @@ ensemble_record *ensemble_record_new(const repository_model *found, upload *file
                                      const Inference__ModelConfig *config);
 void ensemble_record_free(ensemble_record *record); // NULL is allowed
 
-// Adds the names of the steps' models, each once. A shortage of memory is the list's.
+// Adds the names of the steps' models, each once. names->failed: memory is short.
 void ensemble_add_steps(const Inference__ModelConfig *config, string_list *names);
-// NULL is none.
+// False for NULL.
 bool ensemble_has_step(const ensemble_record *record, const char *model);
 
 // A copy that the caller owns, for repository_model_fini. False when memory is short.

@@ -29,14 +29,14 @@ static const char *after_prefix(const char *text, const char *name)
   return has ? text + prefix.size : text;
 }
 
-// The first line, which is Triton's; the others say where.
+// Adds the first line, which is Triton's; the other lines say where.
 static void add_line(buffer *out, const char *text)
 {
   if (text != NULL)
     buffer_append(out, text, strcspn(text, "\n"));
 }
 
-// Why the versions of a model did not come up, as the load has said it. False: none has failed.
+// Adds why the versions of a model did not come up, as its load reported. False: none failed.
 static bool add_failures(const model_entry *entry, buffer *why)
 {
   bool any = false;
@@ -101,8 +101,8 @@ static void add_steps_of(model_entry *entry, string_list *names)
     ensemble_add_steps(entry->ensemble->config, names);
 }
 
-// The first ensemble in `seen` that has seen's first one as a step, or NULL. What is not in it yet
-// is added.
+// The first ensemble in `seen` that has the first entry of `seen` as a step, or NULL. Adds the
+// steps that are not in it yet.
 static model_entry *find_circle(model_table *models, string_map *seen)
 {
   model_entry *last = NULL;
@@ -141,7 +141,7 @@ bool ensemble_is_circular(model_table *models, model_entry *entry)
 
 // ---- the check ----
 
-// The first step whose model nobody has, as Triton names it alone.
+// Reports the first step without a model, as Triton does.
 static error *check_present(model_table *models, const model_entry *entry,
                             const Inference__ModelConfig *config)
 {
@@ -187,7 +187,7 @@ static error *take_step(const model_entry *ensemble, model_entry *step, int64_t 
                      "ensemble '%s' depends on '%s' which has no loaded version. Model '%s' "
                      "loading failed with error: %s",
                      ensemble->name, step->name, step->name, why.data);
-  default: // it went a moment ago
+  default: // it was unloaded a moment ago
     return error_new(ERROR_INVALID_ARG,
                      "ensemble '%s' depends on '%s' which has no loaded version.", ensemble->name,
                      step->name);
@@ -206,7 +206,7 @@ static error *take_steps(model_table *models, const model_entry *entry,
                        entry->name, step->model_name);
     RETURN_IF_ERROR(take_step(entry, of, step->model_version, &taken[i]));
     steps[i] = (config_step_model){of->name, taken[i]->config};
-    if (of->bare - of->name > 2) { // it ends with "::"
+    if (of->bare - of->name > 2) { // the prefix ends with "::"
       AUTO_BUFFER buffer space = BUFFER_EMPTY;
       buffer_append(&space, of->name, (size_t)(of->bare - of->name) - 2);
       buffer_append_char(&space, '\0');
@@ -237,5 +237,5 @@ error *ensemble_check(model_table *models, model_entry *entry, Inference__ModelC
   for (size_t i = 0; i < count; i++)
     if (taken[i] != NULL)
       model_unref(taken[i]);
-  return e != NULL ? e : config_set_decoupled(config, decoupled); // Triton says it of each
+  return e != NULL ? e : config_set_decoupled(config, decoupled); // as in Triton, each has it
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request is answered and released by whoever ends the last wave.
+// The thread that ends the last wave answers and releases the request.
 #include "core/ensemble_run.h"
 
 #include "base/clock.h"
@@ -117,7 +117,7 @@ static void free_wave(ensemble_wave *w)
 
 // ---- the end ----
 
-// As Triton counts an ensemble: its computing is that of its steps, its execution one.
+// Counted as in Triton: the computing times are its steps', the execution is one.
 static void count_success(const ensemble_run *run)
 {
   request *r = run->request;
@@ -144,7 +144,7 @@ static error *no_answer(const ensemble_run *run)
                          "ensemble steps can be made"));
 }
 
-// NULL: it succeeded.
+// NULL: the run succeeded.
 static error *take_failure(ensemble_run *run, const response *answer)
 {
   error *failure = run->failure;
@@ -159,7 +159,7 @@ static error *take_failure(ensemble_run *run, const response *answer)
   return silent ? no_answer(run) : NULL;
 }
 
-// The run is gone with the release.
+// The release frees the run.
 static void finish(ensemble_run *run, response *answer)
 {
   request *r = run->request;
@@ -182,7 +182,7 @@ static void finish(ensemble_run *run, response *answer)
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
 }
 
-// The ensemble may be a step itself, which is over with this.
+// The ensemble may itself be a step, which this ends.
 static follow_up *finish_in_scope(ensemble_run *run, response *answer)
 {
   follow_up_scope scope;
@@ -219,9 +219,8 @@ error *ensemble_error(const ensemble_run *run, error *cause)
   return e;
 }
 
-// Their requests stay as long as the counts that are taken here. No callback runs inside a call
-// that cancels. Only the one whose failure is the run's comes here, so that `next` is free for the
-// list.
+// The counts taken here keep the steps' requests. No callback runs inside a call that cancels. Only
+// the thread whose failure is the run's first comes here, so `next` is free for the list.
 static void cancel_steps(ensemble_run *run)
 {
   ensemble_step *found = NULL, *next;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step is over when its request is answered in full and released, and its submitter is through.
-// Who sees that goes on from there; a chain of steps that are over at once is a loop here.
+// A step is over when its request has its final answer and its release, and its submitter is done.
+// The thread that sees the last of these continues; a chain of steps that are over at once is a
+// loop here.
 #include "core/ensemble_step.h"
 
 #include "core/ensemble_buffer.h"
@@ -14,10 +15,10 @@
 #define SEQUENCE_FLAGS                                                                             \
   (uint32_t)(TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
 
-// Of the thread that begins steps.
+// The thread that begins steps.
 typedef struct circumstances {
-  bool has_time; // the last one may run here
-  bool blocks;   // it may wait where a step has its max_inflight_requests
+  bool has_time; // the last step may run here
+  bool blocks;   // it may wait for a step's max_inflight_requests
 } circumstances;
 
 static void proceed(ensemble_wave *w, ensemble_steps *ready, circumstances now);
@@ -84,13 +85,13 @@ static void drop_reader(ensemble_wave *w, uint32_t source)
   response_free(last);
 }
 
-// What the answer has not is there without data.
+// Outputs that the answer does not have are there without data.
 static void put_outputs(ensemble_step *s, ensemble_steps *ready)
 {
   const ensemble_graph_step *step = &s->wave->run->graph->steps[s->index];
   if (s->response == NULL)
     return;
-  if (s->request != NULL) // else the wave was begun with the answer
+  if (s->request != NULL) // else the answer has begun the wave
     s->batch_size = s->request->batch_size;
   for (uint32_t i = 0; i < step->output_count; i++) {
     const ensemble_link *link = &step->outputs[i];
@@ -119,7 +120,7 @@ static error *add_data(request *r, const char *name, const ensemble_value *v)
   return NULL;
 }
 
-// A sequence's state comes with the tensors; the first one's counts.
+// The request belongs to the sequence of its first tensor that a step wrote.
 static void follow_sequence(request *r, const ensemble_step *source, bool *followed)
 {
   if (*followed)
@@ -159,7 +160,7 @@ static error *add_input(ensemble_step *s, const ensemble_link *link, bool *follo
 static void responded(response *answer_owned, uint32_t flags, void *step);
 static void released(request *r, uint32_t flags, void *step);
 
-// What belongs to the whole request is borrowed from it: it outlives its steps.
+// Borrows what belongs to the whole request, which outlives its steps.
 static void copy_properties(request *r, const request *whole)
 {
   r->id = whole->id;
@@ -180,7 +181,7 @@ static error *make_request(ensemble_step *s)
   bool followed = false;
   RETURN_IF_ERROR(request_new(&ensemble_step_model(run, s->index)->target, &s->request));
   request *r = s->request;
-  r->times.start = 1; // else it would count as one that its client could not write
+  r->times.start = 1; // else it would count as a request that its client failed to write
   r->is_step = true;
   copy_properties(r, run->request);
   for (uint32_t i = 0; i < step->input_count; i++)
@@ -213,8 +214,8 @@ static error *wrong_type(const char *name, const char *types)
   return error_new(ERROR_INVALID_ARG, "expect parameter '%s' to be %s", name, types);
 }
 
-// Triton's models say with these parameters which sequence their tensors belong to. The text stays
-// with the answer.
+// Triton's models name with these parameters the sequence of their tensors. The text stays with the
+// answer.
 static error *read_sequence(ensemble_step *s, const response *answer)
 {
   bool says = false;
@@ -222,7 +223,7 @@ static error *read_sequence(ensemble_step *s, const response *answer)
   for (uint32_t i = 0; i < answer->parameter_count; i++) {
     const parameter *p = &answer->parameters[i];
     if (strncmp(p->name, "sequence_", strlen("sequence_")) != 0)
-      continue; // most of them
+      continue; // most parameters
     bool starts = strcmp(p->name, "sequence_start") == 0;
     bool ends = strcmp(p->name, "sequence_end") == 0;
     bool names = strcmp(p->name, "sequence_id") == 0;
@@ -248,7 +249,7 @@ static error *read_sequence(ensemble_step *s, const response *answer)
   return NULL;
 }
 
-// The wave may outlive what the text is of, but for the answer.
+// The wave may outlive the text's owner, but not the answer.
 static error *keep_text(const char **text, response *answer)
 {
   if (*text == NULL)
@@ -257,7 +258,7 @@ static error *keep_text(const char **text, response *answer)
   return *text == NULL ? error_no_memory() : NULL;
 }
 
-// A decoupled model's: it begins a wave, in which the step is over already.
+// An answer of a decoupled model begins a wave, in which its step is over already.
 static error *begin_wave(const ensemble_step *s, response **answer)
 {
   ensemble_steps ready = {NULL, NULL};
@@ -275,7 +276,7 @@ static error *begin_wave(const ensemble_step *s, response **answer)
     *answer = NULL;
     put_outputs(at, &ready);
   }
-  // What another step of the same model waits for may be this thread.
+  // This thread must not wait if another step of the same model may wait for it.
   const bool recurs = s->wave->run->graph->steps[s->index].recurs;
   proceed(w, &ready, (circumstances){.blocks = !recurs});
   return e;
@@ -299,7 +300,7 @@ static error *take_answer(ensemble_step *s, response **answer)
                      "model '%s' answered a request twice, which only decoupled models may do",
                      m->name);
   if (s->sequence.text != run->request->correlation_text)
-    RETURN_IF_ERROR(keep_text(&s->sequence.text, *answer)); // it is of the answer before
+    RETURN_IF_ERROR(keep_text(&s->sequence.text, *answer)); // it belongs to an earlier answer
   RETURN_IF_ERROR(read_sequence(s, *answer));
   s->response = *answer;
   *answer = NULL;
@@ -351,8 +352,8 @@ static error *submit(ensemble_step *s, bool has_time, bool *is_over)
   return NULL;
 }
 
-// The wave is open by one for the step. True: it is over already, or never began; else it is not to
-// be touched any more.
+// The step holds the wave open. True: it is over already, or never began; else it must not be
+// touched any more.
 static bool begin_request(ensemble_step *s, bool has_time)
 {
   if (flow_has_failed(&s->wave->run->flow)) {
@@ -372,7 +373,7 @@ static bool begin_request(ensemble_step *s, bool has_time)
   return true;
 }
 
-// True: it is over already, and the caller's to go on from.
+// True: it is over already, and the caller continues after it.
 static bool begin(ensemble_step *s, circumstances now)
 {
   if (!flow_begin_step(&s->wave->flow))
@@ -381,7 +382,7 @@ static bool begin(ensemble_step *s, circumstances now)
   return ensemble_limit_enter(s, now.blocks) && begin_request(s, now.has_time);
 }
 
-// Of a step that is over: what it gives, its share of the time, and what it needed.
+// A step is over: passes on its outputs, counts its time, and frees what it read.
 static void settle(ensemble_step *s, ensemble_steps *ready)
 {
   ensemble_run *run = s->wave->run;
@@ -414,7 +415,7 @@ static void proceed(ensemble_wave *w, ensemble_steps *ready, circumstances now)
       if (begin(s, (circumstances){now.has_time && last, now.blocks}))
         append(&over, s);
     }
-    outer = ensemble_leave_wave(w); // nothing of it is left, unless a step of it is in `over`
+    outer = ensemble_leave_wave(w); // frees the wave, unless a step of it is in `over`
     if ((s = take_first(&over)) == NULL)
       break;
     w = s->wave;

@@ -5,18 +5,18 @@
 
 #include "core/ensemble_parts.h"
 
-// Steps that are ready, or over, in their order.
+// Steps that are ready, or over, in order.
 typedef struct ensemble_steps {
   ensemble_step *first, *last;
 } ensemble_steps;
 
-// Puts an input of the request into the first wave; NULL: it was left out. Adds the steps that are
-// ready with it.
+// Puts an input of the request (NULL: it was left out) into the first wave, and adds the steps that
+// this makes ready.
 void ensemble_put_input(ensemble_run *run, uint32_t tensor, const request_input *input,
                         ensemble_steps *ready);
 
-// Begins what is ready in the wave and leaves it; goes on with what is over at once. The last one
-// may run on this thread if it `has_time`.
+// Begins the ready steps of the wave, leaves the wave, and continues with steps that are over at
+// once. `has_time`: the last step may run on this thread.
 void ensemble_proceed(ensemble_wave *w, ensemble_steps *ready, bool has_time);
 
 #endif

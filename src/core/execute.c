@@ -15,9 +15,9 @@
 
 #include <assert.h>
 
-#define BRIEFLY_US 50 // how long a thread that is not the instance's waits for the end
+#define BRIEFLY_US 50 // how long another thread than the instance's waits for the end
 
-// Follows the durations of executions; one that is slow is believed at once.
+// The typical duration follows those of executions; a slow execution counts at once.
 static void follow_duration(instance_shared *shared, uint64_t ns)
 {
   uint64_t typical = atomic_load_explicit(&shared->typical_ns, memory_order_relaxed);
@@ -25,8 +25,8 @@ static void follow_duration(instance_shared *shared, uint64_t ns)
   atomic_store_explicit(&shared->typical_ns, typical, memory_order_relaxed);
 }
 
-// Of a model with a latency objective: what its batcher is to know of the batch, before the
-// requests are gone.
+// With a latency objective: notes what the batcher must know of the batch, before the requests are
+// gone.
 static void note_batch(instance *i, size_t count)
 {
   executed_batch *b = &i->on_time;
@@ -47,7 +47,6 @@ static void report_batch(instance *i, uint64_t ns)
   scheduler_executed(i->scheduler, b);
 }
 
-// An execution is over.
 static inline void record_duration(instance *i, uint64_t ns)
 {
   follow_duration(i->shared, ns);
@@ -55,7 +54,7 @@ static inline void record_duration(instance *i, uint64_t ns)
     report_batch(i, ns);
 }
 
-// Moves the requests that are still wanted to the batch, from `first` on; cancelled ones are
+// Moves the requests that are still wanted to the batch, from `first` on. Cancelled requests are
 // answered here and never reach the backend.
 static uint32_t collect_batch(instance *i, size_t first, queue_item *const *items, size_t count)
 {
@@ -63,7 +62,7 @@ static uint32_t collect_batch(instance *i, size_t first, queue_item *const *item
   uint64_t now = clock_monotonic_ns();
   for (size_t n = 0; n < count; n++) {
     request *r = request_of_item(items[n]);
-    if (r->times.queue_start == 0) // it waited in no other place before
+    if (r->times.queue_start == 0) // else it waited in another place before
       r->times.queue_start = r->item.enqueued_ns;
     r->times.compute_start = now;
     request_set_state(r, REQUEST_EXECUTING);
@@ -96,7 +95,7 @@ static uint32_t collect_batch(instance *i, size_t first, queue_item *const *item
   return kept;
 }
 
-// The backend refused the batch as a whole: it owns no request of it. Those that it released all
+// The backend refused the batch as a whole and owns no request of it. Requests that it released all
 // the same are gone.
 static void fail_batch(instance *i, size_t first, uint32_t count, error *e_owned)
 {
@@ -109,14 +108,15 @@ static void fail_batch(instance *i, size_t first, uint32_t count, error *e_owned
   error_free(e_owned);
 }
 
-// States that grow come to the GPU on the way to its backend. One whose states cannot is refused.
+// Moves states that grow to the GPU of their backend. A request whose states cannot move is
+// refused.
 static error *place_states(request *r, void *context)
 {
   const instance *i = context;
   return request_place_states(r, i->device_id);
 }
 
-// What the backend gets of `items`; 0: nothing is left.
+// Makes the batch that the backend gets of `items`. 0: nothing is left.
 static uint32_t make_batch(instance *i, size_t first, queue_item *const *items, size_t count)
 {
   uint32_t kept = collect_batch(i, first, items, count);
@@ -126,7 +126,7 @@ static uint32_t make_batch(instance *i, size_t first, queue_item *const *items, 
     return 0;
   }
   if (i->shared->sequences == NULL || kept == 0 || i->batch[first]->item.sequence == NULL)
-    return kept; // as ever; the last: a warm-up
+    return kept; // no sequences; or a warm-up, whose requests have none
   if ((kept = sequences_refuse_lost(i->shared->sequences, i, first, kept)) == 0)
     return 0;
   if (i->uses_gpu && (kept = batch_do(i, first, kept, place_states, i)) == 0)
@@ -140,8 +140,8 @@ static uint32_t make_batch(instance *i, size_t first, queue_item *const *items, 
   return kept;
 }
 
-// The step of an ensemble that is executed alone; NULL: there is none. What the end of such a
-// request makes due is done by this thread once `execute` has returned.
+// The ensemble's step that is executed alone, or NULL. Once `execute` has returned, this thread
+// does what the end of such a request made due.
 static const request *lone_step(const instance *i, size_t first, uint32_t count)
 {
   return count == 1 && i->batch[first]->is_step ? i->batch[first] : NULL;
@@ -157,7 +157,7 @@ static void close_scope(const instance *i, follow_up_scope *scope, const request
 {
   if (step == NULL)
     return;
-  follow_up *due = follow_up_close(scope); // resources are still the instance's: it is not held up
+  follow_up *due = follow_up_close(scope); // has_time only without a permit and more work
   if (due != NULL)
     due->run(due, i->permit == NULL && i->begun_count == 0 && scheduler_pending(i->scheduler) == 0);
 }
@@ -179,7 +179,7 @@ static void execute_at_once(instance *i, size_t count)
   close_scope(i, &scope, step);
 }
 
-// What computes on a CPU has nothing to wait for between the parts.
+// A backend that computes on a CPU has nothing to wait for between the parts.
 static bool in_two_parts(const instance *i)
 {
   const backend *b = i->shared->backend;
@@ -187,7 +187,7 @@ static bool in_two_parts(const instance *i)
          !(b->computes && i->kind == TRITONSERVER_INSTANCEGROUPKIND_CPU);
 }
 
-// Begins an execution behind those that have not ended.
+// Begins an execution behind those under way.
 static void begin(instance *i, queue_item *const *items, size_t count)
 {
   size_t at = (i->first_begun + i->begun_count) % MAX_INSTANCE_BEGUN;
@@ -227,7 +227,7 @@ static bool end_first(instance *i, int64_t timeout_us)
   return true;
 }
 
-// Waits for the end of the first one. False: it has not come in time.
+// Waits for the end of the first execution. False: it has not ended in time.
 static bool end(instance *i, int64_t timeout_us)
 {
   follow_up_scope scope;
@@ -238,14 +238,14 @@ static bool end(instance *i, int64_t timeout_us)
   return ended;
 }
 
-// Begins what waits, as far as the backend takes it before it has ended the execution under way.
+// Begins queued requests, as many as the backend takes while an execution is under way.
 static void begin_ahead(instance *i)
 {
   uint32_t (*max_executions)(instance *) =
       i->shared->backend->functions.model_instance_max_executions;
   scheduler *s = i->scheduler;
   if (i->permit != NULL)
-    return; // it has what one execution takes; the next one asks again
+    return; // its permit is for one execution
   while (max_executions != NULL && i->begun_count < MAX_INSTANCE_BEGUN &&
          scheduler_pending(s) > 0 && i->begun_count < max_executions(i)) {
     size_t instances = atomic_load_explicit(&i->shared->instance_count, memory_order_relaxed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pointer a thread to the innermost scope, which is on that thread's stack.
+// One pointer for each thread: its innermost scope, on that thread's stack.
 #include "core/follow_up.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread samples: NVML may take milliseconds, and may hang on a GPU that is lost. Scrapes,
-// which may be a loop's, read what it took last, under the lock, and wait for none.
+// maybe on a loop's thread, read the last samples under the lock and wait for none.
 #include "core/gpu_metrics.h"
 
 #include "base/cleanup.h"
@@ -27,7 +27,7 @@ struct gpu_metrics {
   metrics_collector *collector;
   uint64_t pinned_bytes;
   gpu_ticker *ticker;     // NULL: there is nothing to sample
-  gpu_sampler *sampler;   // the ticker's thread's
+  gpu_sampler *sampler;   // used by the ticker's thread
   pthread_mutex_t lock;   // guards what follows
   pthread_cond_t changed; // `tried`
   bool tried, sampled;
@@ -84,7 +84,7 @@ void gpu_metrics_await(gpu_metrics *m)
 
 // ---- a scrape ----
 
-// False when memory is short. The caller frees the buffer.
+// False when memory is short. The caller frees the buffer in any case.
 static bool label(buffer *labels, const gpu_device *device)
 {
   const metric_label uuid = {"gpu_uuid", device->uuid};
@@ -120,7 +120,7 @@ static void add_samples(const gpu_sample *samples, const gpu_devices *devices, c
         sheet, sampled_families[f].kind, sampled_families[f].name, sampled_families[f].help);
     for (size_t i = 0; i < devices->count; i++) {
       double value = *(const double *)((const char *)&samples[i] + sampled_families[f].offset);
-      if (value >= 0) // else the device has none
+      if (value >= 0) // else the device does not report it
         metrics_family_add(family, buffer_view(&labels[i]), value);
     }
   }
@@ -140,8 +140,8 @@ static void add_process(metrics_sheet *sheet, metric_kind kind, const char *name
                              value);
 }
 
-// Triton shows the two families everywhere, and as the total what was asked for. Here the pool is
-// made with the first instance on a GPU; until then nothing of it is taken.
+// Triton shows these two families everywhere, with the configured size as the total. Here the pool
+// is made with the first instance on a GPU; until then none of it is used.
 static void collect_pinned(gpu_metrics *m, metrics_sheet *sheet)
 {
   gpu_pool_counts pinned = {0};

@@ -19,7 +19,7 @@ static bool has_fault(const instance *i)
 
 typedef struct instance_count {
   size_t working, failed;
-  int device; // of one that failed
+  int device; // of a failed instance
 } instance_count;
 
 static void count_instance(void *context, instance *i)
@@ -42,8 +42,8 @@ static void dismiss_failed(void *context, instance *i)
     instance_dismiss(i);
 }
 
-// What is queued is for the instances that work. A sequence stays with its instance, which refuses
-// it.
+// Queued requests are left to the instances that work. A sequence stays with its instance, which
+// refuses it.
 static void refuse_model(model *m)
 {
   instance_count count = {0};

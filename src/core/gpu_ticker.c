@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread holds the lock but while it ticks.
+// The thread holds the lock except while it ticks.
 #include "core/gpu_ticker.h"
 
 #include "base/clock.h"

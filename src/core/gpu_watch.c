@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread asks the driver; everybody else asks src/gpu/health.h, which it keeps.
+// The thread asks the driver. All others ask gpu/health.h, which the thread keeps up to date.
 #include "core/gpu_watch.h"
 
 #include "base/cleanup.h"
@@ -17,11 +17,11 @@ struct gpu_watch {
   const gpu_devices *devices;
   gpu_watch_calls calls;
   _Atomic size_t apart[MAX_GPUS]; // instances in other processes
-  _Atomic bool over;              // whoever is called may be gone; set with the lock held
-  bool told[MAX_GPUS], any_told;  // the thread's
-  bool left_behind;               // the thread has all of this
+  _Atomic bool over;              // callbacks must not be called; set with the lock held
+  bool told[MAX_GPUS], any_told;  // used by the thread
+  bool left_behind;               // the thread still uses all of this
   pthread_mutex_t lock;           // guards what follows
-  gpu_ticker *ticker;             // NULL: nothing was to be watched so far, or it is over
+  gpu_ticker *ticker;             // NULL: nothing to watch yet, or the watch is over
 };
 
 bool gpu_fault(int device, char *text, size_t size)

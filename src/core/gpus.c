@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See gpus.h. The books have one lock, for moments. The driver, which may hang, is called with the
-// lock of the one device alone, and with that of the pinned pool, which nobody awaits for long.
-// Whoever takes memory of a pool needs none of them.
+// See gpus.h. `lock` guards the counts, for moments. The driver may hang, so a call of it holds at
+// most its device's lock and the right to change the pinned pool, for which others wait a limited
+// time. Taking memory of a pool needs neither.
 #include "core/gpus.h"
 
 #include "base/cleanup.h"
@@ -21,18 +21,18 @@
 
 #define POOL_BYTES    (UINT64_C(1) << 26) // of a device, unless the operator says otherwise
 #define ADDRESS_BYTES (UINT64_C(1) << 30)
-#define PATIENCE_NS   UINT64_C(5000000000) // for a pinned pool that another device's user makes
+#define PATIENCE_NS   UINT64_C(5000000000) // while another thread makes or frees the pinned pool
 
-// Where a pool is while there is one. Whoever uses it is inside meanwhile; it is freed when nobody
-// is, and nothing of it is taken.
+// The place of a pool. Threads that use the pool count as `inside`; it is freed when none is, and
+// nothing of it is taken.
 typedef struct pool_slot {
   gpu_pool *_Atomic pool; // changes with the device's lock held, the pinned one with `is_changing`
   _Atomic unsigned inside;
-  _Atomic bool closing; // nothing may be taken
+  _Atomic bool closing; // nothing may be taken any more
 } pool_slot;
 
 typedef struct gpu_use {
-  pthread_mutex_t lock; // held while its context and its pool come and go
+  pthread_mutex_t lock; // held while the device's context and pool are made and freed
   _Atomic size_t users; // changes with `lock`
   pool_slot pool;
   uint64_t pool_bytes, address_bytes; // of the options
@@ -47,12 +47,12 @@ struct gpus {
   int32_t supported[MAX_GPUS];
   gpu_use of[MAX_GPUS];
   pool_slot pinned;
-  pthread_mutex_t lock;                  // guards what follows; the last one that is taken
+  pthread_mutex_t lock;                  // guards what follows; no other is taken within it
   pthread_cond_t changed;                // `is_changing`
-  bool is_changing;                      // somebody makes or frees the pinned pool
-  size_t users;                          // of any device, and who is about to be one
-  _Atomic bool told_peers;               // that some do not reach each other
-  _Atomic bool told_device, told_pinned; // that there was no room
+  bool is_changing;                      // a thread makes or frees the pinned pool
+  size_t users;                          // of any device, also those about to be
+  _Atomic bool told_peers;               // logged: some do not reach each other
+  _Atomic bool told_device, told_pinned; // logged: there was no room
 };
 
 // ---- what there is ----
@@ -75,8 +75,8 @@ static double limit_of(const server_options *o, int device)
   return text != NULL && text_to_double(slice_of(text), &limit) ? limit : 1;
 }
 
-// None where the driver does not work: what needs no GPU is served. The words are Triton's, which
-// says nothing where there is no driver.
+// None where the driver does not work: models without GPUs are served all the same. The words are
+// Triton's; like Triton, this says nothing where there is no driver.
 static const gpu_devices *find_devices(void)
 {
   static const gpu_devices none;
@@ -188,7 +188,7 @@ static void await_nobody(pool_slot *slot)
     sched_yield(); // for as long as it takes to take a piece or to count
 }
 
-// False: some of it is still taken, and it stays.
+// False: some of it is still taken, so the pool stays.
 static bool close_slot(pool_slot *slot)
 {
   gpu_pool *pool = atomic_load(&slot->pool);
@@ -196,19 +196,19 @@ static bool close_slot(pool_slot *slot)
   if (pool == NULL)
     return true;
   atomic_store(&slot->closing, true);
-  await_nobody(slot); // who came before nobody might take any more
+  await_nobody(slot); // threads inside before may still take memory
   gpu_pool_count(pool, &counts);
   bool unused = counts.used_bytes == 0;
   if (unused) {
     atomic_store(&slot->pool, NULL);
-    await_nobody(slot); // who gave the last piece back, or asked something
+    await_nobody(slot); // threads inside may give the last piece back, or ask something
     gpu_pool_free(pool);
   }
   atomic_store(&slot->closing, false);
   return unused;
 }
 
-// As Triton tells it.
+// The log line is Triton's.
 static void tell_pinned(gpu_pool *pool, uint64_t bytes)
 {
   void *first;
@@ -219,7 +219,7 @@ static void tell_pinned(gpu_pool *pool, uint64_t bytes)
   log_info("Pinned memory pool is created at '%p' with size %" PRIu64, first, bytes);
 }
 
-// A context is needed to make it, which it holds: the first device's that is used.
+// A context is needed to make the pool, which keeps it: that of the first device in use.
 static void make_pinned(gpus *g, int device)
 {
   gpu_pool *pool;
@@ -235,7 +235,7 @@ static void make_pinned(gpus *g, int device)
   atomic_store(&g->pinned.pool, pool);
 }
 
-// False: whoever does it already does not come back.
+// False: another thread has not ended its change in time.
 static bool begin_change(gpus *g)
 {
   uint64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
@@ -270,7 +270,7 @@ static void close_pinned(gpus *g)
   if (!begin_change(g))
     return;
   pthread_mutex_lock(&g->lock);
-  bool unused = g->users == 0; // who comes now waits for the change to end
+  bool unused = g->users == 0; // a new user waits for the change to end
   pthread_mutex_unlock(&g->lock);
   if (unused)
     close_slot(&g->pinned);
@@ -300,7 +300,7 @@ static void open_pool(gpus *g, int device)
 
 // ---- users ----
 
-// They are held meanwhile: their last users may leave.
+// Holds the other devices' contexts meanwhile, as their last users may leave.
 static void enable_peers(gpus *g, int device)
 {
   int used[MAX_GPUS];
@@ -320,7 +320,7 @@ static void enable_peers(gpus *g, int device)
     gpu_context_release(used[--count]);
 }
 
-// Whether it is the first one.
+// True: it is the first user of any device.
 static bool add_user(gpus *g)
 {
   LOCK_SCOPE(&g->lock);
@@ -333,7 +333,7 @@ static bool remove_user(gpus *g)
   return --g->users == 0;
 }
 
-// Whether this user is the device's first one.
+// *is_first: this user is the device's first.
 static error *use_device(gpus *g, int device, bool is_first_of_any, bool *is_first)
 {
   gpu_use *use = &g->of[device];
@@ -361,8 +361,8 @@ error *gpus_use(gpus *g, int device)
   return e;
 }
 
-// What is still taken of another device's pool when its last user leaves is there until here. A
-// device that somebody is busy with is his.
+// If memory of a pool was out when the device's last user left, the pool is freed here. A device
+// whose lock is taken is left to the thread that has it.
 static void close_unused(gpus *g, int device)
 {
   gpu_use *use = &g->of[device];
@@ -379,7 +379,7 @@ void gpus_leave(gpus *g, int device)
   pthread_mutex_lock(&use->lock);
   assert(is_device(g, device) && use->users > 0);
   if (--use->users == 0) {
-    gpu_context_release(device); // its pool still holds it
+    gpu_context_release(device); // the pool still holds it
     close_slot(&use->pool);
   }
   pthread_mutex_unlock(&use->lock);
@@ -390,7 +390,7 @@ void gpus_leave(gpus *g, int device)
     close_pinned(g);
 }
 
-// Without the lock: a context that does not come must not stop who watches the others.
+// Takes no lock: a device that hangs must not stop the thread that watches the others.
 size_t gpus_users(gpus *g, int device)
 {
   return atomic_load(&g->of[device].users);
@@ -444,7 +444,7 @@ error *gpus_check_limit(gpus *g, int device, const char *instance)
 {
   if (g->limits[device] >= 1)
     return NULL;
-  RETURN_IF_ERROR(gpu_context_hold(device)); // the instance may be another process's
+  RETURN_IF_ERROR(gpu_context_hold(device)); // the instance may be in another process
   error *e = check_memory(g, device, instance);
   gpu_context_release(device);
   return e;
@@ -489,7 +489,7 @@ static error *take_of_heap(size_t bytes, void **memory)
   return *memory == NULL ? error_no_memory() : NULL;
 }
 
-// The words of Triton without GPUs.
+// The words of a Triton without GPUs.
 static error *no_such_memory(gpu_place place)
 {
   return error_new(ERROR_UNSUPPORTED, "%s memory allocation not supported",
@@ -534,7 +534,7 @@ void gpus_give_back(gpus *g, gpu_place place, void *memory)
     return;
   }
   pool_slot *slot = slot_of(g, place);
-  gpu_pool_give_back(enter(slot), memory); // it stays while this is taken
+  gpu_pool_give_back(enter(slot), memory); // the pool exists as long as this is taken
   leave(slot);
 }
 
@@ -544,7 +544,7 @@ static void warn_once(_Atomic bool *told, const error *e, const char *instead)
     log_warning("%s, falling back to %s", error_message(e), instead);
 }
 
-// Where no device is used there is nothing to fall back from.
+// No fallback is logged where no device is used.
 error *gpus_take_any(gpus *g, gpu_place *place, size_t bytes, void **memory)
 {
   bool there = g != NULL && atomic_load(&g->pinned.pool) != NULL;

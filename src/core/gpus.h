@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's GPUs: which may be used, the pools of memory on and for them, and who uses which. A
-// device costs nothing (no context, no memory) until something uses it. Part of the server; any
-// thread, no lock on a request's way but a pool's.
+// The server's GPUs: which may be used, their pools of memory, and the users of each. A device
+// costs nothing (no context, no memory) until something uses it. Part of the server; any thread. A
+// request takes no lock here but a pool's.
 #ifndef NEREID_CORE_GPUS_H
 #define NEREID_CORE_GPUS_H
 
@@ -12,39 +12,37 @@
 
 typedef struct gpus gpus;
 
-// Finds the devices. No GPU, no driver and one that does not work are no errors.
+// Finds the devices. It is no error when there is no GPU or no driver, or when one does not work.
 error *gpus_new(const server_options *options, gpus **result);
 void gpus_free(gpus *g); // nothing uses one any more; NULL is allowed
 
 const gpu_devices *gpus_devices(const gpus *g); // all that CUDA shows
-// Ordinals of those that may be used; none where `g` is NULL.
+// The ordinals of the devices that may be used; none where `g` is NULL.
 config_gpus gpus_supported(const gpus *g);
 
-// An instance is about to be on the device: the first user makes the context, and the pools where
-// there are none yet. May take a second. A pool that cannot be made is a warning. gpus_leave takes
-// it back; with the last user the device's pool and context go. Only while something of the
-// caller's is on the device may it take memory there; what still has memory when the last user
-// leaves keeps the pool until the next one leaves.
+// An instance is about to be on the device. The first user makes the context and the missing pools,
+// which may take a second; a pool that cannot be made is a warning. gpus_leave undoes this; the
+// last user frees the device's pool and context. Callers take memory on the device only in between.
+// If memory is still out when the last user leaves, the pool stays until the next one leaves.
 error *gpus_use(gpus *g, int device);
 void gpus_leave(gpus *g, int device);
 size_t gpus_users(gpus *g, int device);
 
-// An instance is on the device: UNAVAILABLE where more of its memory is in use, by whomever, than
-// --model-load-gpu-limit allows.
+// An instance is on the device: UNAVAILABLE where all processes together use more of its memory
+// than --model-load-gpu-limit allows.
 error *gpus_check_limit(gpus *g, int device, const char *instance);
 uint64_t gpus_pool_size(const gpus *g, int device);     // --cuda-memory-pool-byte-size
 uint64_t gpus_address_space(const gpus *g, int device); // --cuda-virtual-address-size
-// "in use by 2", or why it is not.
+// Writes "in use by 2", or why it is not.
 void gpus_describe_use(gpus *g, int device, char *text, size_t size);
 
-// Memory of the kind that TRITONBACKEND_MemoryManagerAllocate wants: from pools only, in Triton's
-// texts when there is none. INTERNAL for a device that is not there. `g` NULL: there are no
-// GPUs.
+// Memory for TRITONBACKEND_MemoryManagerAllocate: from pools only, in Triton's words when there is
+// none. INTERNAL for a device that does not exist. `g` NULL: there are no GPUs.
 error *gpus_take(gpus *g, gpu_place place, size_t bytes, void **memory);
 void gpus_give_back(gpus *g, gpu_place place, void *memory);
-bool gpus_owns(gpus *g, gpu_place place, const void *memory); // whether it was taken of a pool
-// The same for our own buffers: the device's pool, else pinned memory, else the heap; `*place` says
-// what it became. Falling back is counted, and a warning once.
+bool gpus_owns(gpus *g, gpu_place place, const void *memory); // whether a pool gave it
+// The same for our own buffers: from the device's pool, else pinned memory, else the heap; `*place`
+// says which. Falling back is counted, and logged once.
 error *gpus_take_any(gpus *g, gpu_place *place, size_t bytes, void **memory);
 
 // Sum of all pools of a kind (`device` -1: of all devices).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading and entering. Memory policies are set by system call: libnuma is not needed for that.
+// Reads and applies placements. Memory policies are set by system calls, which need no libnuma.
 #include "core/host_placement.h"
 
 #include "base/log.h"
@@ -13,7 +13,7 @@
 
 // ---- reading
 
-// As Triton reads: blanks before the number and whatever is behind it do not matter.
+// As Triton reads: leading blanks, and anything after the number, are ignored.
 static bool read_integer(const char *text, int *value)
 {
   int64_t number;
@@ -30,8 +30,8 @@ static error *cannot_parse(const char *setting, const char *text, size_t size)
                    (int)size, text);
 }
 
-// "<lower>-<upper>[,<lower>-<upper>…]". A range goes up to the number behind the next '-', as in
-// Triton, where "0,2-3" is 0 to 3.
+// "<lower>-<upper>[,<lower>-<upper>…]". As in Triton, a range ends with the number behind the next
+// '-': "0,2-3" is 0 to 3.
 static error *read_cores(const char *text, cpu_set_t *cores)
 {
   for (const char *at = text; at != NULL;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host policy (--host-policy) makes of a thread: the cores that it runs on and the NUMA node
-// that it takes memory from. A thread that enters hands both on to the threads and processes that
-// it starts. Load threads and instances' threads.
+// The effect of a host policy (--host-policy) on a thread: its cores, and the NUMA node of its
+// memory. Threads and processes that the thread starts inherit both. For load threads and
+// instances' threads.
 #ifndef NEREID_CORE_HOST_PLACEMENT_H
 #define NEREID_CORE_HOST_PLACEMENT_H
 
@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#define MAX_HOST_NODES 1024 // of a machine, as the kernel has them at most
+#define MAX_HOST_NODES 1024 // the kernel's limit
 
 typedef struct host_placement {
   bool has_cores; // "cpu-cores" is set
@@ -20,11 +20,11 @@ typedef struct host_placement {
   int node;
 } host_placement;
 
-// What a thread had before: of those two that were set.
+// A thread's former place, as far as the placement changes it.
 typedef struct host_place {
   cpu_set_t cores;
   unsigned long nodes[MAX_HOST_NODES / (8 * sizeof(unsigned long))];
-  int mode; // of memory
+  int mode; // of the memory policy
 } host_place;
 
 // The settings of policy `name`; none when there is no such policy. INVALID_ARG in Triton's words.
@@ -37,13 +37,12 @@ static inline bool host_placement_is_set(const host_placement *p)
 
 bool host_placement_equal(const host_placement *a, const host_placement *b);
 
-// Puts the calling thread there; `before` (which may be NULL) is for host_placement_leave.
-// INTERNAL, beginning with Triton's words, when the kernel refuses: then the thread is where it
-// was.
+// Applies the placement to the calling thread; `before` (may be NULL) is for host_placement_leave.
+// INTERNAL, beginning with Triton's words, when the kernel refuses; the thread is then as before.
 error *host_placement_enter(const host_placement *p, host_place *before);
 void host_placement_leave(const host_placement *p, const host_place *before);
 
-// Of those wanted, how many cores this thread, which has entered, may not run on.
+// How many of the wanted cores this thread, which has entered, may not run on.
 int host_placement_missing_cores(const host_placement *p);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instances: made and initialised on a load thread. The first request that is queued brings them
-// their threads, which run until the scheduler stops.
+// Instances: made and initialised on a load thread. The first queued request starts their threads,
+// which run until the scheduler stops.
 #include "core/instance.h"
 
 #include "base/log.h"
@@ -18,17 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Lingering for clients that come back (docs/scheduling.md): a part of an execution's time.
+// The pause for clients that come back (docs/scheduling.md): this part of an execution's time.
 #define LINGER_PART     8
-#define LINGER_MIN_NS   UINT64_C(500000)  // executions that are shorter are over as soon
-#define LINGER_MAX_NS   UINT64_C(2000000) // clients that need longer are not waiting for us
-#define LINGER_MAX_SKIP 63                // executions without lingering, where nobody came
-// Where each sequence has its row: an execution costs as much with fewer requests, so that a pause
-// in which half of the clients come back has cost nothing.
+#define LINGER_MIN_NS   UINT64_C(500000)  // no pause where executions are shorter
+#define LINGER_MAX_NS   UINT64_C(2000000) // clients that take longer are not waiting for answers
+#define LINGER_MAX_SKIP 63                // executions without a pause, where none has helped
+// Where each sequence has its row, an execution with fewer requests costs as much, so that a pause
+// in which half of the clients come back costs nothing.
 #define LINGER_ROWS_PART   2
 #define LINGER_ROWS_MAX_NS UINT64_C(20000000)
 
-#define MAX_REQUESTS 65536 // of one execution; a configuration may name any batch size
+#define MAX_REQUESTS 65536 // of one execution; configurations may have any batch size
 
 static TRITONSERVER_InstanceGroupKind kind_of(const Inference__ModelInstanceGroup *group)
 {
@@ -48,7 +48,6 @@ static int32_t device_of(const Inference__ModelInstanceGroup *group, size_t gpu)
   return on_gpu ? group->gpus[gpu] : 0;
 }
 
-// Writes the policy's name and reads its settings.
 static error *find_placement(const setting_list *policies,
                              const Inference__ModelInstanceGroup *group, size_t gpu,
                              char name[HOST_POLICY_BYTES], host_placement *placement)
@@ -98,8 +97,8 @@ static void set_stage(instance *i, instance_stage to)
   atomic_store_explicit(&i->stage, to, memory_order_relaxed);
 }
 
-// What it waits for to run, where there is a rate limiter. A passive instance never runs, and needs
-// nothing.
+// The permit that the instance needs to run, where there is a rate limiter. A passive instance
+// never runs and needs none.
 static error *join_rate_limiter(instance *i)
 {
   rate_limiter *l = i->shared->rate_limiter;
@@ -123,12 +122,12 @@ static error *make_instance(instance_shared *shared, const Inference__ModelInsta
   i->leader = i->next = i;
   RETURN_IF_ERROR(find_placement(shared->host_policies, group, gpu, i->host_policy, &i->placement));
   size_t each = i->kind == TRITONSERVER_INSTANCEGROUPKIND_GPU ? group->n_gpus : 1;
-  if (asprintf(&i->name, "%s_%zu", group->name, index / each) < 0) // the same one on each GPU
+  if (asprintf(&i->name, "%s_%zu", group->name, index / each) < 0) // the same name on each GPU
     return error_no_memory();
   return join_rate_limiter(i);
 }
 
-// Threads and processes that the backend starts for the instance are to be in the instance's place.
+// Threads and processes that the backend starts for the instance inherit the placement.
 static error *initialize_in_place(instance *i)
 {
   host_place before;
@@ -142,8 +141,8 @@ static error *initialize_in_place(instance *i)
   return e;
 }
 
-// The device has its context and its pools before the backend comes to it; not in this process
-// where the backend runs in another one.
+// Makes the device's context and pools before the backend uses it, unless the backend runs in
+// another process.
 static error *use_gpu(instance *i)
 {
   gpus *g = i->shared->gpus;
@@ -154,7 +153,7 @@ static error *use_gpu(instance *i)
   return NULL;
 }
 
-// Of the GPU's memory: afterwards, as Triton does, since only then it is known.
+// Checks the use of the GPU's memory, as Triton does after the fact: only now is it known.
 static error *check_limit(const instance *i)
 {
   if (i->kind != TRITONSERVER_INSTANCEGROUPKIND_GPU || i->shared->gpus == NULL)
@@ -184,7 +183,7 @@ error *instance_new(instance_shared *shared, const Inference__ModelInstanceGroup
   return e;
 }
 
-// Threads of others may run an instance that uses nothing but CPUs, and any of them.
+// The instance, if other threads may run it: it uses CPUs only, and any of them. Else NULL.
 static void *claimable(instance *i)
 {
   bool anywhere = !host_placement_is_set(&i->placement);
@@ -207,10 +206,9 @@ static uint64_t pause_after(const instance *i, uint64_t typical_ns)
   return pause < longest ? pause : longest;
 }
 
-// Clients that wait for their answers before they ask again would meet in ever the same parts of a
-// batch: while some are executed the others wait, and the other way round. A pause that is short
-// against the execution lets them come together. Where they do not come, it is made ever more
-// seldom.
+// Clients that wait for their answers before they ask again would always meet in the same parts of
+// a batch: while some are executed the others wait, and the other way round. A pause that is short
+// compared with the execution lets them come together. While pauses are in vain, they become rarer.
 static void linger_for_batch(instance *i, uint64_t rows)
 {
   batch_linger *l = &i->linger;
@@ -243,14 +241,14 @@ void instance_end_wait(void *unused, instance *i)
     rate_limiter_end(i->permit);
 }
 
-// Whether instances of its model may need other things than this one.
+// Whether other instances of the model may need other resources than this one.
 static bool has_others(const instance *i)
 {
   return i->group->n_gpus > 1 ||
          atomic_load_explicit(&i->shared->group_count, memory_order_relaxed) > 1;
 }
 
-// As scheduler_take; the resources are the instance's then.
+// As scheduler_take, but the instance then also has its resources.
 static size_t take_permitted(instance *i, batch_close_reason *reason)
 {
   for (;;) {
@@ -260,7 +258,7 @@ static size_t take_permitted(instance *i, batch_close_reason *reason)
         return found;
       i->granted = rate_limiter_ask(i->permit);
     }
-    bool offered = !i->granted && has_others(i); // they may take the work while it waits
+    bool offered = !i->granted && has_others(i); // others may take the work while this one waits
     if (offered)
       scheduler_offer(i->scheduler);
     i->asked = false;
@@ -274,7 +272,7 @@ static size_t take_permitted(instance *i, batch_close_reason *reason)
   }
 }
 
-// After an execution. Where the thread goes on with another instance, that one asks.
+// Called after an execution. If the thread continues with another instance, that instance asks.
 static void end_permit(instance *i)
 {
   i->asked = i->next == i && scheduler_await(i->scheduler, NULL, &i->leaving, false) == 1;
@@ -310,7 +308,7 @@ static void *run_instance(void *argument)
         end_permit(i);
       continue;
     }
-    uint64_t rows = count_rows(i, count); // they may be gone afterwards
+    uint64_t rows = count_rows(i, count); // the requests may be gone afterwards
     execute(i, count);
     if (i->permit != NULL)
       end_permit(i);
@@ -320,7 +318,7 @@ static void *run_instance(void *argument)
   return NULL;
 }
 
-// May be free already.
+// May be called again.
 static void free_batch(instance *i)
 {
   statistics_fini(&i->counters);
@@ -375,7 +373,7 @@ void instance_follow(instance *i, instance *mate)
   mate->next = i;
 }
 
-// An idle instance goes without room.
+// Memory for a batch is allocated only here: an instance that was never started has none.
 error *instance_start(instance *i)
 {
   char fault[GPU_FAULT_BYTES];

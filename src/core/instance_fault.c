@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an instance's GPU works: what its thread asks before each batch, and who asks for health.
+// Whether an instance's GPU works; asked by its thread before each batch, and by health checks.
 #include "core/gpu_watch.h"
 #include "core/instance.h"
 #include "gpu/health.h"
 
-// A context that is dead in this process is not the other one's.
+// A dead context of this process is not that of another process, which only a lost GPU stops.
 bool instance_has_gpu_fault(const instance *i, char *text, size_t size)
 {
   if (!i->uses_gpu && (i->looked_after_by == NULL || gpu_health_of(i->device_id) < GPU_HEALTH_LOST))

@@ -33,7 +33,7 @@ error *isolation_is_wanted(const server_options *options, const char *name,
                    value);
 }
 
-// What of a model works with the server's own objects only; NULL: nothing.
+// The part of a model that works only with the server's own objects; NULL: there is none.
 static const char *what_stays_here(const Inference__ModelConfig *config)
 {
   const Inference__ModelSequenceBatching *batching =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One file for each output that has one.
+// One file for each output that names one.
 #include "core/labels.h"
 
 #include "base/cleanup.h"
@@ -18,7 +18,7 @@ static size_t count_lines(slice text)
   return count;
 }
 
-// Cuts the text, which is followed by a NUL, into lines. They stay where they are.
+// Cuts the text, which a NUL follows, into lines, in place.
 static error *cut(char *text, size_t size, arena *memory, tensor_signature *t)
 {
   size_t count = count_lines((slice){text, size});

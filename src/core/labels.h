@@ -12,8 +12,8 @@
 // Whether the configuration names a file of labels.
 bool labels_are_named(const Inference__ModelConfig *config);
 
-// Gives the outputs of `signature` their labels: one a line, in files below the model's directory.
-// Errors: whatever is wrong with a file, naming it.
+// Gives the outputs of `signature` their labels, one a line, from files below the model's
+// directory. Errors name the file.
 error *labels_read(const Inference__ModelConfig *config, const file_root *dir,
                    model_signature *signature);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How versions of a model come and go. An entry's load or unload is done by one thread at a time
-// (model_entry_acquire); look-ups see the entry's lock only. What serves is replaced when all
-// wanted versions of the new load are in, and stays when one fails.
+// How versions of a model come and go. One thread at a time loads or unloads an entry
+// (model_entry_acquire); look-ups take only the entry's lock. The versions that serve are replaced
+// when all wanted versions of a new load are in, and stay when one of these fails.
 #include "core/lifecycle.h"
 
 #include "base/buffer.h"
@@ -70,8 +70,8 @@ static void remove_version(model_entry *entry, size_t at)
   entry->version_count--;
 }
 
-// Versions that are not wanted any more: those that serve leave, those that failed are forgotten.
-// Those that have left stay listed, as in Triton.
+// Versions that are no longer wanted: those that serve leave, those that failed are forgotten, and
+// those that have left stay listed, as in Triton.
 static void retire_unwanted(load_operation *o)
 {
   model_entry *entry = o->entry;
@@ -110,7 +110,7 @@ static void publish(load_operation *o)
   routing_loaded(o->server, entry, &o->routing);
 }
 
-// Versions that came up are dropped again; what served before goes on.
+// Drops the versions that came up; what served before goes on.
 static void discard(load_operation *o)
 {
   assert(lock_is_held(&o->entry->lock) && o->entry->busy);
@@ -119,7 +119,7 @@ static void discard(load_operation *o)
     version_slot *v = model_entry_version(o->entry, job->version);
     drop_later(o, job->loaded);
     drop_later(o, job->serving);
-    if (v->state == VERSION_LOADING) { // it did not serve before
+    if (v->state == VERSION_LOADING) { // it did not serve before the load
       version_slot_set(v, VERSION_UNLOADING, NULL);
       v->leaving = job->loaded;
     }
@@ -146,12 +146,12 @@ static error *failure_of(const load_operation *o)
                    (int)text.size, text.data != NULL ? text.data : "");
 }
 
-// Ends what was served before, or what came up for nothing. Not with the entry's lock: agents and
-// backends may take long.
+// Ends the versions that served before, or came up in vain. The entry's lock is not held, as agents
+// and backends may take long.
 static void drop_models(load_operation *o)
 {
   for (size_t i = 0; i < o->dropped_count; i++)
-    agent_chain_unload(o->dropped[i]->agents); // nothing for what never served
+    agent_chain_unload(o->dropped[i]->agents); // does nothing for what never served
   agent_chain_loaded(o->agents, o->outcome == NULL);
   for (size_t i = 0; i < o->dropped_count; i++)
     model_unref(o->dropped[i]);
@@ -159,7 +159,7 @@ static void drop_models(load_operation *o)
   o->agents = NULL;
 }
 
-// The last job is over: publishes or discards, and wakes who waits.
+// The last job is over: publishes or discards, and wakes the waiting thread.
 static void complete(load_operation *o)
 {
   model_entry *entry = o->entry;
@@ -183,7 +183,7 @@ static void complete(load_operation *o)
   void (*tell)(void *) = o->tell;
   void *context = o->context;
   pthread_mutex_lock(&s->lock);
-  o->done = true; // whoever waits may free it from here on
+  o->done = true; // from here on the waiting thread may free it
   pthread_cond_broadcast(&o->ended);
   pthread_mutex_unlock(&s->lock);
   if (tell != NULL)
@@ -209,7 +209,7 @@ static bool is_still_wanted(const void *job_pointer)
   return o->entry->unloads == o->unloads;
 }
 
-// By now the model is a live one, so that the end of the server waits for its requests.
+// The model is among the live ones already, so that the server's end waits for its requests.
 static error *warm_up(load_job *job)
 {
   model *m = job->loaded;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reaper, its helpers and its list.
+// The reaper, its helpers and their lists.
 #include "core/live_models.h"
 
 #include "base/cleanup.h"
@@ -28,7 +28,7 @@ static void destroy(load_task *reap_task)
   pthread_cond_broadcast(&live->gone);
 }
 
-// Waits for what is to be done; NULL when the end was asked for and there is nothing.
+// Waits for work. NULL: the threads end, and there is none.
 static load_task *take_task(live_models *live)
 {
   LOCK_SCOPE(&live->lock);
@@ -46,8 +46,8 @@ static load_task *take_task(live_models *live)
   return &m->reap_task;
 }
 
-// A backend may take a second for each model, so several are destroyed at a time; where no thread
-// can be had, this one does it.
+// A backend may take a second for each model, so several models are destroyed at a time. When no
+// helper can be started, this thread does the work.
 static void *reap(void *list)
 {
   live_models *live = list;
@@ -123,7 +123,7 @@ void live_models_visit(live_models *live, void (*visit)(void *context, model *m)
     visit(context, m);
 }
 
-// A model with a reference stays in the list, so that `m` leads to the next one.
+// A referenced model stays in the list, so that `m` leads to the next one.
 static model *find_next(live_models *live, const model *m)
 {
   LOCK_SCOPE(&live->lock);
@@ -133,7 +133,7 @@ static model *find_next(live_models *live, const model *m)
     model *found = container_of(next, model, live_node);
     if (refcount_try_take(&found->target.references))
       return found;
-    next = list_next(&live->models, next); // that one waits for its reaper
+    next = list_next(&live->models, next); // that one is about to be destroyed
   }
   return NULL;
 }

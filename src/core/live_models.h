@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every model version that exists in a server, from its loading to its destruction, and the threads
-// that destroy those that nobody refers to any more (the reaper and its helpers), since
-// destroying joins threads and calls backends. They end single instances too.
+// that destroy versions without references (the reaper and its helpers), since destroying joins
+// threads and calls backends. These threads end single instances too.
 #ifndef NEREID_CORE_LIVE_MODELS_H
 #define NEREID_CORE_LIVE_MODELS_H
 
@@ -16,16 +16,16 @@
 #include <stdint.h>
 
 // Called on one of these threads when a model is gone. `identity` may only be compared;
-// `was_loaded` is false for one whose load did not end well.
+// `was_loaded` is false when its load failed.
 typedef void model_gone(void *context, const char *name, int64_t version, const model *identity,
                         bool was_loaded);
 
 typedef struct live_models {
   pthread_mutex_t lock; // guards everything below
-  list models;          // those that are not being destroyed, the newest first
-  size_t count;         // those and the ones being destroyed
-  list destroy_queue;   // in `models` too, but without references: to be destroyed
-  list tasks;           // of models with references
+  list models;          // not being destroyed, the newest first
+  size_t count;         // of these and of those being destroyed
+  list destroy_queue;   // also in `models`: without references, to be destroyed
+  list tasks;           // each has a reference to its model
   bool ending;
   pthread_cond_t queued; // for the reaper
   pthread_cond_t gone;   // count fell
@@ -42,20 +42,19 @@ bool live_models_fini(live_models *live);
 void live_models_add(live_models *live, model *m);
 void live_models_queue_destroy(live_models *live, model *m); // model_environment.unreferenced
 // Runs `task` on one of these threads. It has a reference to a model, which it drops at its end.
-// Any thread; never runs it itself.
+// Any thread; does not run the task itself.
 void live_models_queue_task(live_models *live, load_task *task);
 
 // Calls `visit` for each model with the lock held: it must not block nor drop references.
 void live_models_visit(live_models *live, void (*visit)(void *context, model *m), void *context);
 
-// The next model that is still referred to, with a reference of the caller's, or NULL; NULL begins.
-// A reload may show the same name and version twice for a while: the newest comes first.
-// Takes over the reference to `m`, which it drops without the lock. What comes meanwhile may be
-// left out.
+// The next model that still has references, with one for the caller, or NULL; NULL begins. Takes
+// over the reference to `m_owned`, which it drops without the lock. A reload may show a name and
+// version twice for a while, the newest first. Models that come meanwhile may be left out.
 model *live_models_next(live_models *live, model *m_owned);
 
-// Waits until there is no model, at most until the monotonic moment `deadline_ns`; how many are
-// left.
+// Waits until there is no model, at most until the monotonic moment `deadline_ns`. Returns how many
+// are left.
 size_t live_models_await_none(live_models *live, uint64_t deadline_ns);
 
 #endif

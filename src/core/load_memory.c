@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shares of the heap's growth. Load threads, and those that destroy models.
+// Divides the heap's growth. Called by load threads, and by threads that destroy models.
 #include "core/load_memory.h"
 
 #include "base/cleanup.h"
@@ -8,7 +8,7 @@
 #include <malloc.h>
 #include <stddef.h>
 
-// Sanitizers bring an allocator of their own, which malloc's statistics know nothing of.
+// Sanitizers have their own allocator, which malloc's statistics do not count.
 __attribute__((weak)) size_t __sanitizer_get_current_allocated_bytes(void);
 
 static int64_t heap_in_use(void)
@@ -40,7 +40,7 @@ static uint64_t weight_of(const load_share *load)
   return load->file_bytes / 1024 + 1;
 }
 
-// With the lock.
+// The lock is held.
 static void look(load_memory *account)
 {
   int64_t now = account->heap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a directory to jobs: its configuration, read, completed and checked; its versions, and what
-// is to become of each.
+// From a directory to jobs: reads, completes and checks the configuration, finds the versions, and
+// decides what happens to each.
 #include "core/load_plan.h"
 
 #include "base/cleanup.h"
@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of what came with the request, files or a configuration: any directory differs, so the next
-// plain load goes back to what the directory says.
+// For files or a configuration that came with the request: any directory differs from this stamp,
+// so the next plain load returns to the directory.
 static const file_stamp NEVER_CHANGED = {0};
 
 // ---- the configuration ----
 
-// What the request says, or else the operator, as it is.
+// Reads the request's configuration, or else the operator's, as it is.
 static error *read_raw_config(const server *s, const repository_dir *dir, const char *config_json,
                               source_map *places, Inference__ModelConfig **config)
 {
@@ -33,8 +33,8 @@ static error *read_raw_config(const server *s, const repository_dir *dir, const 
   return e == NULL ? NULL : error_wrap(e, "Invalid config override");
 }
 
-// The operator's own configuration says which paths are the operator's; one that came with the
-// request or cannot be read says none: NULL.
+// The operator's configuration, which tells which paths are the operator's. NULL: it came with the
+// request, or cannot be read.
 static Inference__ModelConfig *read_own_config(const server *s, const repository_dir *dir)
 {
   Inference__ModelConfig *own = NULL;
@@ -44,7 +44,7 @@ static Inference__ModelConfig *read_own_config(const server *s, const repository
   return own;
 }
 
-// Hands the model to the agents that its configuration names: what they leave is loaded.
+// Hands the model to the agents that its configuration names; the directory they leave is loaded.
 static error *run_agents(load_operation *o, repository_dir *dir,
                          const Inference__ModelConfig *config)
 {
@@ -62,8 +62,7 @@ static error *run_agents(load_operation *o, repository_dir *dir,
   return repository_open(o->repository, o->folder, links, dir);
 }
 
-// Reads the configuration, lets agents move the model, and completes what does not need the model
-// itself.
+// Reads the configuration, lets agents move the model, and completes what needs no backend.
 static error *read_config(load_operation *o, const repository_model *found, repository_dir *dir,
                           const char *config_json)
 {
@@ -133,10 +132,10 @@ typedef enum version_fate {
   FATE_UPDATE,
 } version_fate;
 
-// A version stays when its files are unchanged, and of its configuration only what can change
-// meanwhile did. What agents have had in hand is always loaded. Instances may be other than the
-// entry's configuration says, after a load of which another version failed: they are looked at even
-// when no group changed.
+// A version stays when its files are unchanged, and its configuration too, except for what can
+// change while it serves. A model with agents is always loaded. Instances are looked at even when
+// no group has changed: after a load in which another version failed they may differ from the
+// entry's configuration.
 static version_fate fate_of(const load_operation *o, const version_slot *v, file_stamp stamp)
 {
   const Inference__ModelConfig *before = o->entry->config;
@@ -148,7 +147,7 @@ static version_fate fate_of(const load_operation *o, const version_slot *v, file
   return config_equal_but_policy(before, o->config) ? FATE_STAY : FATE_LOAD;
 }
 
-// Makes a job for each wanted version that does not just stay.
+// Makes a job for each wanted version that does not stay as it is.
 static error *make_jobs(load_operation *o, const repository_dir *dir)
 {
   model_entry *entry = o->entry;
@@ -174,10 +173,10 @@ static error *make_jobs(load_operation *o, const repository_dir *dir)
   return NULL;
 }
 
-// ---- what is said of failures ----
+// ---- failures ----
 
-// A model without any version says why it has none. As in Triton, a directory or configuration that
-// cannot be read does not count against the server's readiness.
+// Records why a model has no version. As in Triton, a directory or configuration that cannot be
+// read does not count against the server's readiness.
 static void record_failure(model_entry *entry, const char *reason, bool counts)
 {
   LOCK_SCOPE(&entry->lock);
@@ -197,7 +196,7 @@ static void record_no_version(model_entry *entry, const char *reason)
   record_failure(entry, reason, true);
 }
 
-// In Triton's words. A configuration that came with the request is its client's mistake.
+// In Triton's words. An error in a configuration that came with the request is the client's.
 static error *poll_failure(const char *name, bool of_request, error *cause_owned)
 {
   error_code code = of_request && error_get_code(cause_owned) == ERROR_INVALID_ARG
@@ -209,7 +208,7 @@ static error *poll_failure(const char *name, bool of_request, error *cause_owned
   return e;
 }
 
-// What a model lacks may be behind a link that is not followed.
+// The file that a model lacks may be behind a link that is not followed; the error then says so.
 static error *with_refused(const repository_dir *dir, error *cause_owned)
 {
   if (cause_owned == NULL || dir->refused == NULL)
@@ -231,21 +230,21 @@ static void warn_of_no_cache(const load_operation *o)
 
 // ---- ensembles ----
 
-// An ensemble that is to be loaded again is as it was read then.
+// An ensemble that is loaded again has the configuration of its record.
 static error *take_config(load_operation *o)
 {
   LOCK_SCOPE(&o->entry->lock);
   return config_copy(o->entry->ensemble->config, &o->config);
 }
 
-// An ensemble that was to be loaded again may have been unloaded meanwhile.
+// An ensemble that is to be loaded again may have been unloaded meanwhile.
 static bool was_unloaded(model_entry *entry)
 {
   LOCK_SCOPE(&entry->lock);
   return entry->ensemble == NULL;
 }
 
-// Remembers the ensemble, and says which models it needs.
+// Records the ensemble, and gives the models that it needs.
 static error *await_steps(load_operation *o, const load_wish *wish, file_stamp stamp,
                           bool unchanged)
 {
@@ -263,7 +262,7 @@ static error *await_steps(load_operation *o, const load_wish *wish, file_stamp s
   return wish->steps->models.failed ? error_no_memory() : NULL;
 }
 
-// Whatever served of an ensemble goes when it does not fit its steps' models any more.
+// An ensemble that no longer fits its steps' models is unloaded.
 static error *check_ensemble(load_operation *o)
 {
   model_entry *entry = o->entry;
@@ -282,8 +281,8 @@ static error *check_ensemble(load_operation *o)
 
 // ---- the plan ----
 
-// What of the configuration does not need other models. NULL, and no configuration: it serves as
-// its directory says.
+// Reads what needs no other models. *unchanged: the model serves what its directory has, and the
+// configuration is not read.
 static error *read_plan(load_operation *o, const load_wish *wish, repository_dir *dir,
                         bool *unchanged)
 {
@@ -301,7 +300,7 @@ static error *plan_jobs(load_operation *o, const repository_dir *dir)
   if (config_is_ensemble(o->config))
     RETURN_IF_ERROR(check_ensemble(o));
   else
-    model_table_set_ensemble(&o->server->models, o->entry, NULL); // it may have been one
+    model_table_set_ensemble(&o->server->models, o->entry, NULL); // it may have been an ensemble
   error *e = select_versions(o, dir);
   if (e != NULL) {
     record_no_version(o->entry, error_message(e));
@@ -333,7 +332,7 @@ error *load_plan(load_operation *o, const load_wish *wish, bool *nothing)
     return NULL;
   error *e = repository_open(found->repository, found->folder, load_links(o), &dir);
   const bool is_open = e == NULL;
-  file_stamp stamp = dir.stamp; // of the repository's own, wherever agents move the model
+  file_stamp stamp = dir.stamp; // of the repository's directory, wherever agents move the model
   if (is_open)
     e = read_plan(o, wish, &dir, &unchanged);
   if (e != NULL) {

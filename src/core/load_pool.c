@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads come with the work and leave when there is none.
+// Threads are started when there is work, and leave when there is none.
 #include "core/load_pool.h"
 
 #include "base/cleanup.h"
@@ -32,7 +32,7 @@ void load_pool_fini(load_pool *pool)
   pthread_mutex_destroy(&pool->lock);
 }
 
-// The next task, or NULL: then the calling thread no longer counts. The lock is held.
+// The next task. NULL: there is none, and the thread no longer counts. The lock is held.
 static load_task *take_task(load_pool *pool)
 {
   assert(lock_is_held(&pool->lock) && pool->thread_count > 0);
@@ -42,7 +42,7 @@ static load_task *take_task(load_pool *pool)
   return task;
 }
 
-// Until there is none; the lock is held before and after.
+// Runs tasks until there is none. The lock is held before and after.
 static void run_tasks(load_pool *pool)
 {
   load_task *task;
@@ -53,8 +53,8 @@ static void run_tasks(load_pool *pool)
   }
 }
 
-// Each thread joins the one that left before it: none is still on its way out, in code of this
-// library or of a backend, when the pool is gone.
+// Each thread joins the thread that left before it, so that after the pool's end no thread is still
+// on its way out in code of this library or of a backend.
 static void *run_thread(void *pool_pointer)
 {
   load_pool *pool = pool_pointer;
@@ -72,7 +72,7 @@ static void *run_thread(void *pool_pointer)
 
 void load_pool_add(load_pool *pool, load_task *task)
 {
-  LOCK_SCOPE(&pool->lock); // a thread that is started does not leave before its handle is there
+  LOCK_SCOPE(&pool->lock); // a new thread cannot leave before thread_start has returned
   list_append(&pool->tasks, &task->node);
   if (pool->thread_count == pool->thread_limit)
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that load models, or destroy them: as many as are needed, at most a limit, none while
-// there is nothing to do. Any thread may add work.
+// Threads that load or destroy models: as many as are needed up to a limit, none while there is
+// nothing to do. Any thread may add work.
 #ifndef NEREID_CORE_LOAD_POOL_H
 #define NEREID_CORE_LOAD_POOL_H
 
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Embedded in what is to be done; the pool's until `run` is called.
+// Embedded in the work to do; the pool's until `run` is called.
 typedef struct load_task {
   void (*run)(struct load_task *task);
   list_node node; // zeroed by the caller
@@ -23,7 +23,7 @@ typedef struct load_pool {
   size_t thread_count; // running
   size_t thread_limit;
   const char *thread_name;
-  pthread_t left; // the thread that left last; joined by the next one to leave, or at the end
+  pthread_t left; // the last thread that left; the next one to leave, or the end, joins it
   bool any_left;
   pthread_cond_t ended; // thread_count fell to 0
 } load_pool;
@@ -33,8 +33,8 @@ void load_pool_init(load_pool *pool, const char *thread_name, size_t thread_limi
 // Waits for all threads. Nothing may be added any more.
 void load_pool_fini(load_pool *pool);
 
-// Runs `task` on a thread of the pool, in the order of adding; on the calling thread when none can
-// be started.
+// Runs `task` on a thread of the pool, in the order of adding; on the calling thread when no thread
+// can be started.
 void load_pool_add(load_pool *pool, load_task *task);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of places, which are few. Threads of backends write, those who ask for statistics read.
+// Lists of few places. Backends' threads write, threads that ask for statistics read.
 #include "core/memory_report.h"
 
 #include "base/cleanup.h"
 
 #include <string.h>
 
-// Where the place is, or would be.
+// The place's index, or the index where it would be inserted.
 static size_t find(const memory_places *places, const memory_place *wanted)
 {
   size_t at = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend says that a model or an instance takes of memory, by place: its last word counts.
+// The memory that a backend says a model or an instance takes, by place; the last report counts.
 // Any thread.
 #ifndef NEREID_CORE_MEMORY_REPORT_H
 #define NEREID_CORE_MEMORY_REPORT_H
@@ -15,7 +15,7 @@ typedef struct memory_place {
   uint64_t bytes;
 } memory_place;
 
-// Each place once, by type and id.
+// Each place once, ordered by type and id.
 typedef struct memory_places {
   memory_place *items; // owned
   size_t count;
@@ -37,10 +37,10 @@ typedef struct memory_report {
 void memory_report_init(memory_report *report);
 void memory_report_fini(memory_report *report);
 
-// Replaces what was said before. Errors: UNAVAILABLE, memory is short; then that stays.
+// Replaces the last report. Errors: UNAVAILABLE, memory is short; the last report then stays.
 error *memory_report_set(memory_report *report, buffer_attributes *const *usage, size_t count);
 
-// Adds what was said to `sum`.
+// Adds the last report to `sum`.
 error *memory_report_add_to(memory_report *report, memory_places *sum);
 uint64_t memory_report_host_bytes(memory_report *report);
 

@@ -17,9 +17,8 @@ static bool is(const char *text, const char *name)
 
 // ---- quantiles ----
 
-// Reads "quantile:error". NULL: *quantile is it; else what is wrong, in Triton's words where it has
-// any. How far off a quantile may be is given by sliding_quantiles.h: an error only has to be a
-// number.
+// Reads "quantile:error" into *quantile. Returns NULL, or what is wrong, in Triton's words where it
+// has some. The error only has to be a number: sliding_quantiles.h has its own precision.
 static const char *read_quantile(const char *pair, double *quantile)
 {
   const char *colon = strchr(pair, ':');
@@ -55,7 +54,7 @@ static void add_quantile(metric_settings *settings, const char *pair)
     settings->quantiles[settings->quantile_count++] = quantile;
 }
 
-// Where no pair is good, those stay that were there before.
+// If no pair is good, the quantiles from before stay.
 static error *read_quantiles(const char *list, metric_settings *settings)
 {
   char *copy AUTO_FREE = strdup(list);
@@ -79,7 +78,7 @@ static error *read_quantiles(const char *list, metric_settings *settings)
 
 // ---- settings ----
 
-// Only the word that changes the default has an effect, wherever it stands.
+// Only the value that changes the default has an effect, in whatever order values are given.
 static void read_switch(const setting *s, bool *on, const char *effective)
 {
   if (is(s->value, effective))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --metrics-config asks for. Read once, when the server is made; constant afterwards.
+// The settings of --metrics-config: read once when the server is made, constant afterwards.
 #ifndef NEREID_CORE_METRIC_SETTINGS_H
 #define NEREID_CORE_METRIC_SETTINGS_H
 
@@ -25,8 +25,8 @@ typedef struct metric_settings {
   size_t quantile_count;
 } metric_settings;
 
-// As in Triton, what is not understood is passed over; here the log says so. INVALID_ARG for a
-// value of nereid's own setting that is none.
+// As in Triton, invalid settings are ignored; here the log says so. INVALID_ARG for an invalid
+// value of nereid's own setting.
 error *metric_settings_read(const server_options *options, metric_settings *settings);
 void metric_settings_fini(metric_settings *settings);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading and ending of a model version. Loading runs on a load thread, ending on the server's
+// Loads and destroys a model version. Loading runs on a load thread, destroying on the server's
 // reaper.
 #include "core/model.h"
 
@@ -81,8 +81,8 @@ static error *make_model(const model_environment *environment, model_source *sou
   return NULL;
 }
 
-// What a backend starts for a whole model, such as threads that compute, is where the instances are
-// to be, if they are to be in one place.
+// Threads that a backend starts for a whole model get the placement of the instances, if they share
+// one.
 static error *initialize_in_place(model *m)
 {
   host_placement placement;
@@ -105,8 +105,8 @@ static error *read_labels(model *m)
   return labels_read(m->config, &dir, &m->target.signature);
 }
 
-// The GPUs that groups may name. In a process that serves one model for another the server has
-// looked at them: it may use those that they name.
+// The GPUs that groups may name. A process that serves one model for another may use all that the
+// groups name, since the server has checked them.
 static config_gpus usable_gpus(const model *m, int32_t ids[MAX_GPUS])
 {
   config_gpus gpus = gpus_supported(m->environment.gpus);
@@ -157,7 +157,7 @@ static error *read_strict_outputs(model *m)
   return NULL;
 }
 
-// The namespace is what the name has before "::".
+// The namespace is the part of the id before "::".
 static error *make_measures(model *m)
 {
   char *namespace AUTO_FREE = NULL;
@@ -168,7 +168,7 @@ static error *make_measures(model *m)
                              &m->metric_labels);
 }
 
-// Of all ensembles. It has no functions, since they have no instances.
+// The backend of all ensembles. It has no functions, since ensembles have no instances.
 static backend *no_backend(void)
 {
   static char name[] = "ensemble", nowhere[] = "";
@@ -191,7 +191,7 @@ static error *find_backend(const model_environment *environment, const model_sou
   return backend_registry_get(environment->backends, &location, given->settings, b);
 }
 
-// `isolated` is taken. `strategy` is a library, NULL: none.
+// Takes over `isolated`. `strategy`: the path of a library; NULL: none.
 static error *load(const model_environment *environment, model_source *source, backend *b,
                    backend_choice *isolated, const char *strategy, model **result)
 {

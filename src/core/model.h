@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One loaded version of a model: a value with a lifetime. It is made aside, published by its owner
-// (the lifecycle), referenced by every request that it serves, and destroyed when the last
-// reference goes. It owns its configuration, signature, instances with their threads, its queue and
-// its statistics.
+// One loaded version of a model: a value with a lifetime. A load makes it, the lifecycle publishes
+// it, every request that it serves references it, and it is destroyed after its last reference. It
+// owns its configuration, signature, instances with their threads, queue and statistics.
 #ifndef NEREID_CORE_MODEL_H
 #define NEREID_CORE_MODEL_H
 
@@ -20,7 +19,7 @@ typedef struct TRITONSERVER_Server server;
 typedef struct metric_settings metric_settings; // core/metric_settings.h
 struct gpus;                                    // core/gpus.h
 
-// What a model needs from the server around it; outlives every model.
+// The part of the server that its models need; outlives every model.
 typedef struct model_environment {
   server *server;
   const server_options *options;
@@ -40,34 +39,33 @@ typedef struct model_environment {
   void (*run_later)(server *server, load_task *task);
 } model_environment;
 
-// Where a model comes from. Everything is copied but config_owned.
+// The origin of a model. Everything is copied but config_owned.
 typedef struct model_source {
   const char *id;   // with namespacing <namespace>::<name>, else the name
-  const char *name; // the end of that
+  const char *name; // the id without the namespace
   int64_t version;
   const char *repository; // path of the repository that holds the model, as the operator gave it
-  const char *folder;     // the model's directory below it, "." for itself
+  const char *folder;     // the model's directory below that; ".": the repository itself
   uint64_t file_bytes;    // of the version's files, 0: not known
   const char *dir; // path of the model's directory, what TRITONBACKEND_ModelRepository reports
-  const file_policy *links; // which of it are followed; outlives the model
-  struct upload *upload;    // keeps that directory as long as the model, NULL: nothing need keep it
-  agent_chain *agents;      // likewise; NULL: its configuration names none
+  const file_policy *links; // which links in it are followed; outlives the model
+  struct upload *upload;    // keeps that directory as long as the model; NULL: it stays by itself
+  agent_chain *agents;      // the same; NULL: the configuration names none
   const source_map *places; // of the configuration's fields in its file; or NULL
-  Inference__ModelConfig
-      *config_owned; // read and with defaults set, not yet auto-completed, normalised or validated
-  const backend_choice *backend; // NULL: it is searched for
+  Inference__ModelConfig *config_owned; // read, with defaults; not yet completed or validated
+  const backend_choice *backend;        // NULL: the backend is searched for
 } model_source;
 
-// What takes a model's requests in place of instances.
+// Takes a model's requests in place of instances.
 typedef struct model_runner {
   error *(*make)(model *m); // the configuration and the signature are final
   void (*free)(model *m);   // no request is left; `make` may have failed
   // The request was prepared and is the core's. UNAVAILABLE: nothing has happened.
   error *(*begin)(model *m, request *r);
-  void (*cancel)(request *r); // it was submitted, and may be over; calls no callback
+  void (*cancel)(request *r); // `r` was submitted and may be over; calls no callback
 } model_runner;
 
-// How requests come to its instances: a row of functions of core/model_queue.c.
+// How requests get to the instances: a table of functions of core/model_queue.c.
 typedef struct model_scheduler model_scheduler;
 
 typedef enum model_stage {
@@ -79,14 +77,14 @@ typedef enum model_stage {
 struct TRITONBACKEND_Model {
   request_target target; // first: requests know a model by it
   model_environment environment;
-  char *id;         // what the server knows it by
-  const char *name; // the end of that, what clients and backends call it
+  char *id;         // the server's name for it
+  const char *name; // the clients' and backends' name: the id without the namespace
   char *repository, *folder;
-  const file_policy *links; // which of its directory are followed
-  upload *upload;           // its files, when they came with the load
+  const file_policy *links; // which links in its directory are followed
+  upload *upload;           // its files, when they came with the request; or NULL
   agent_chain *agents;      // NULL: none
   char *dir;
-  backend_choice isolated;        // what its own process runs; none in this one
+  backend_choice isolated;        // what its own process runs; empty without such a process
   Inference__ModelConfig *config; // owned; normalised once it is loaded
   _Atomic model_stage stage;
   void *state;                      // the backend's own
@@ -105,14 +103,14 @@ struct TRITONBACKEND_Model {
                                   // loaded; taken after start_lock
   struct instance_set *instances; // core/model_instances.h; NULL until they are made
   struct former_groups *former_groups; // of instances that leave
-  pthread_cond_t instances_left;       // by a reader
+  pthread_cond_t instances_left;       // the last reader of a set has left
   struct gpu_counters **gpus;          // core/model_gpus.h
   size_t gpu_count;
   char *metric_labels;              // rendered, without the braces; NULL where there are no metrics
-  _Atomic uint64_t used_ns;         // when a request came last, where models are loaded on demand
-  _Atomic uint64_t loaded_bytes;    // what the load added to the heap of this process
-  _Atomic uint64_t next_measure_ns; // when the backend may be asked again what it takes
-  memory_report memory;             // what it says of the model as a whole
+  _Atomic uint64_t used_ns;         // when the last request came, where models load on demand
+  _Atomic uint64_t loaded_bytes;    // added to the heap of this process by the load
+  _Atomic uint64_t next_measure_ns; // when the backend may be asked for its memory again
+  memory_report memory;             // of the model as a whole
   _Atomic uint64_t load_ns;         // how long loading took; 0 until it is over
   struct live_models *live;
   list_node live_node, destroy_node;
@@ -121,9 +119,8 @@ struct TRITONBACKEND_Model {
 
 // Loads the backend library, calls ModelInitialize (auto-complete), normalises and validates the
 // configuration and makes all instances; their threads come with the first queued request. Blocks
-// as long as the backend takes; call on a load thread. On success *m holds one reference. Errors:
-// whatever the backend or the configuration says, with its code; everything made so far is
-// released.
+// as long as the backend takes: for load threads. On success *m holds one reference. Errors: the
+// backend's or the configuration's, with its code; what was made so far is released.
 error *model_load(const model_environment *environment, model_source *source, model **m);
 
 // Opens the model's directory; the caller closes *dir, also after an error.
@@ -133,15 +130,15 @@ error *model_open_dir(const model *m, file_root *dir);
 error *model_open(const model *m, const char *path, bool is_dir, int *descriptor);
 
 model *model_ref(model *m);
-void model_unref(model *m); // the last one leads to environment->unreferenced
+void model_unref(model *m); // the last one calls environment->unreferenced
 void model_destroy(model *m);
 
-// A request has come for it, of a server that loads on demand.
+// A request has come for it, on a server that loads on demand.
 void model_touch(model *m);
-// It is used by the ensemble's request: at the same moment, so that both stay or go together.
+// An ensemble's request uses it: it gets the ensemble's moment, so that both stay or go together.
 void model_touch_with(model *m, const model *ensemble);
 
-// Takes what the backend found, while ModelInitialize runs; else INVALID_ARG.
+// Takes what the backend has found, while ModelInitialize runs; else INVALID_ARG.
 error *model_complete_config(model *m, const Inference__ModelConfig *found);
 static inline model *model_of_target(request_target *target)
 {

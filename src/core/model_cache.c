@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Look-ups run on the thread that submits or one of the cache's (cache_lookups.h), insertions on
-// the one that answers.
+// Look-ups run on the submitting thread or a thread of the cache (cache_lookups.h), insertions on
+// the thread that answers.
 #include "core/model_cache.h"
 
 #include "base/clock.h"
@@ -16,15 +16,15 @@
 
 struct model_cache {
   response_cache *cache; // the server's
-  model *model;          // whose it is
+  model *model;          // its owner
   cache_stamp stamp;
   cache_summaries *summaries; // owned; NULL: not wanted
-  _Atomic bool told;          // that an answer could not be inserted
+  _Atomic bool told;          // logged: an answer could not be inserted
 };
 
 typedef struct lookup_ticket {
-  cache_ticket ticket; // first: the factory has it as that
-  model_cache *cache;  // the factory's reference to the model keeps it
+  cache_ticket ticket; // first: the factory has a pointer to it
+  model_cache *cache;  // the factory references the model, which keeps the cache
   uint64_t look_up_ns;
   char key[CACHE_KEY_SIZE];
 } lookup_ticket;
@@ -82,12 +82,12 @@ static bool may_keep(const response *r, uint32_t flags)
   return r != NULL && r->failure == NULL && (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
 }
 
-// Once as an error, as Triton; each further one would be a line for each request.
+// Logged once as an error, as in Triton; further failures might be a line for each request.
 static void tell_failure(model_cache *c, const char *key, const error *e)
 {
   const log_subject subject = {.model = c->model->name, .version = c->model->target.version};
   if (error_get_code(e) == ERROR_ALREADY_EXISTS)
-    return; // a request like this one was faster
+    return; // an equal request was faster
   if (!atomic_exchange_explicit(&c->told, true, memory_order_relaxed))
     log_error_about(&subject,
                     "Failed to insert key [%s] into response cache: %s (model '%s'; further ones "
@@ -125,7 +125,7 @@ static void end_ticket(cache_ticket *self, response *r, uint32_t flags)
   free(t);
 }
 
-// Without memory for it the answer is not kept.
+// When memory is short, the answer is not kept.
 static void leave_ticket(model_cache *c, request *r, const char *key, uint64_t look_up_ns)
 {
   lookup_ticket *t = malloc(sizeof(*t));
@@ -148,7 +148,7 @@ void model_cache_skip(model_cache *c, request *r)
 
 // ---- hits ----
 
-// A library may take an error from here for a success: what is not whole is gone by then.
+// A library may treat this error as success, so an incomplete response is dropped here.
 static error *copy_in(cache_copier *self, const cache_entry *entry)
 {
   if (self->r != NULL)
@@ -188,7 +188,7 @@ static void count_hit(model_cache *c, request *r, uint64_t look_up_ns)
     latency_summaries_add_hit(summaries, &r->times);
 }
 
-// It leaves behind what was dispatched before.
+// The answer takes its place in the order, behind requests dispatched before.
 static void take_place(request *r, ordering *o)
 {
   if (r->item.slot == NULL)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list only grows, under the model's instance_lock; what is in it stays where it is.
+// The list only grows, under the model's instance_lock; its entries stay where they are.
 #include "core/model_gpus.h"
 
 #include "base/cleanup.h"
@@ -51,7 +51,7 @@ static error *append(model *m, gpu_counters *made)
 
 error *model_gpus_add(model *m, int32_t device, gpu_counters **counters)
 {
-  for (size_t i = 0; i < m->gpu_count; i++) // nobody else makes it grow
+  for (size_t i = 0; i < m->gpu_count; i++) // only this thread adds
     if (m->gpus[i]->device == device) {
       *counters = m->gpus[i];
       return NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See model_instances.h. Sets are made and replaced on load threads, and the reaper's take out
-// those that leave; health and statistics are asked by front ends. No lock but change_lock is held
-// while a backend is called.
+// See model_instances.h. Load threads make and replace sets, the reaper's threads take out
+// instances that leave, and front ends ask for health and statistics. No lock but change_lock is
+// held while a backend is called.
 #include "core/model_instances.h"
 
 #include "base/checked.h"
@@ -62,14 +62,14 @@ void model_ask_health(model *m)
   leave(m, set);
 }
 
-// All are heard: the answer of one that was asked must not wait for the next question.
+// Reads all answers: the answer to one question must not be left for the next one.
 bool model_is_healthy(model *m)
 {
   bool healthy = true;
   instance_set *set = enter(m);
   for (size_t i = 0; i < set->count; i++) {
     AUTO_ERROR error *e = instance_gpu_refusal(set->items[i]);
-    if (e == NULL) // else the backend may hang, and is not heard although it was asked
+    if (e == NULL) // else the backend may hang: its answer is not read, though it was asked
       e = instance_ready(set->items[i]);
     if (e != NULL)
       log_verbose(1, "instance '%s' is not ready: %s", set->items[i]->name, error_message(e));
@@ -94,7 +94,7 @@ bool model_has_fault(model *m, char *text, size_t size)
   return found;
 }
 
-// Under the lock throughout: what an instance that leaves has counted moves to the shared counters.
+// Holds the lock throughout: counts of an instance that leaves move to the shared counters.
 void model_statistics_off_gpus(model *m, statistics *sum)
 {
   LOCK_SCOPE(&m->instance_lock);
@@ -120,7 +120,7 @@ error *model_print_config(model *m, buffer *out)
 
 // ---- making ----
 
-// With room for `more` beside those of the configuration.
+// A set with room for the configuration's instances and `more`.
 static instance_set *new_set(const Inference__ModelConfig *config, size_t more)
 {
   size_t size;
@@ -129,7 +129,7 @@ static instance_set *new_set(const Inference__ModelConfig *config, size_t more)
   return fits ? calloc(1, size) : NULL;
 }
 
-// An instance for a GPU that has failed would not work.
+// No instance is made on a GPU that has failed.
 static error *check_gpu(const model *m, const Inference__ModelInstanceGroup *group, size_t gpu)
 {
   char fault[GPU_FAULT_BYTES];
@@ -163,8 +163,7 @@ static error *add_instance(model *m, instance_set *set, const Inference__ModelIn
   return gpu_watch_begin_apart(added->looked_after_by, added->device_id);
 }
 
-// Whether those of one GPU are to share a thread, which a model of sequences overrides as in
-// Triton.
+// Whether instances on one GPU share a thread. As in Triton, models with sequences do not.
 static bool blocks_devices(const model *m)
 {
   return m->shared.backend->policy == TRITONBACKEND_EXECUTION_DEVICE_BLOCKING &&
@@ -187,8 +186,8 @@ static void share_threads(const instance_set *set)
       }
 }
 
-// Whether inputs of the host go to a GPU, at full speed from pinned memory. The configuration may
-// say that this is not wanted.
+// Whether inputs are copied from the host to a GPU, which is fastest from pinned memory. The
+// configuration may disable this.
 static bool want_pinned(const model *m)
 {
   const Inference__ModelOptimizationPolicy *policy = m->config->optimization;
@@ -198,8 +197,8 @@ static bool want_pinned(const model *m)
   return any && !m->shared.backend->reads_on_host && policy->input_pinned_memory->enable;
 }
 
-// Passive ones are none of those that come to a request, and of those that share a thread one at a
-// time.
+// Passive instances do not count, since they get no requests. Instances that share a thread count
+// as one.
 static void publish_counts(model *m)
 {
   size_t count = 0;
@@ -237,7 +236,7 @@ error *model_instances_make(model *m)
 error *model_start(model *m)
 {
   LOCK_SCOPE(&m->start_lock);
-  // Replaced under the same lock. Backwards: whose thread executes for others starts behind them.
+  // Sets are replaced under the same lock. Backwards: an instance that leads others starts last.
   for (size_t i = m->instances->count; i-- > 0;)
     RETURN_IF_ERROR(instance_start(m->instances->items[i]));
   atomic_store_explicit(&m->started, true, memory_order_release);
@@ -263,7 +262,7 @@ static void end_all(const instance_set *set)
     end_instance(set->items[i]);
 }
 
-// The configuration that had the groups of instances that leave: they borrow them.
+// The configurations whose groups leaving instances still borrow.
 typedef struct former_groups {
   Inference__ModelConfig *config;
   struct former_groups *next;
@@ -292,7 +291,7 @@ void model_instances_free(model *m)
 
 // ---- leaving late ----
 
-// What it has counted stays counted: readers of statistics see it here or there.
+// Counts of the instance stay counted: statistics find them either here or there.
 static void take_out(model *m, instance *i)
 {
   LOCK_SCOPE(&m->instance_lock);
@@ -326,8 +325,8 @@ static void leave_late(load_task *task)
   request_target_unref(&m->target);
 }
 
-// Its last sequence has left it, on any thread; see sequences_leave. A model without references
-// ends all its instances itself.
+// Called on any thread when the last sequence has left the instance (sequences_leave). A model
+// without references ends all its instances itself.
 static void vacated(instance *i)
 {
   model *m = i->shared->model;
@@ -341,13 +340,13 @@ static void vacated(instance *i)
 
 typedef struct replacement {
   model *m;
-  Inference__ModelConfig *config; // its groups are to be the model's; later those that were
-  size_t *former; // for each of its groups: 1 + the number of the equal one of now; 0: none
+  Inference__ModelConfig *config; // its groups become the model's; then it has the former ones
+  size_t *former; // for each of its groups: 1 + the number of the model's equal group; 0: none
   instance_set *next;
   instance_set *added, *removed;
-  size_t late;                  // instances that leave when their sequences have ended
-  former_groups *former_groups; // room for `config`, where instances leave late
-  Inference__ModelInstanceGroup **groups, **left; // room for those that are to be and that were
+  size_t late;                                    // instances that leave after their sequences
+  former_groups *former_groups;                   // room for `config`, if instances leave late
+  Inference__ModelInstanceGroup **groups, **left; // room for the new groups and the former ones
 } replacement;
 
 static void fini_replacement(replacement *r)
@@ -362,8 +361,8 @@ static void fini_replacement(replacement *r)
   free(r->left);
 }
 
-// The group with the number `wanted` of the new ones: its counterpart of now, unless another has
-// it; 0: none.
+// The model's group that equals the new group number `wanted` and that no other new group has
+// taken; 0: none.
 static error *find_former(const replacement *r, size_t wanted, size_t *former)
 {
   const Inference__ModelConfig *now = r->m->config;
@@ -408,7 +407,7 @@ static error *prepare(replacement *r, const Inference__ModelConfig *config)
   return NULL;
 }
 
-// The group that the instances are made of, which outlives them: an equal one of now stays.
+// The group that the instances refer to, and that outlives them: the model's equal group stays.
 static Inference__ModelInstanceGroup *group_of(const replacement *r, size_t g)
 {
   return r->former[g] != 0 ? r->m->config->instance_group[r->former[g] - 1]
@@ -464,7 +463,7 @@ static void find_removed(replacement *r)
   }
 }
 
-// Behind those that stay come those that leave, from before and now: where sequences live.
+// Puts the instances that leave late, which still have sequences, behind those that stay.
 static void part(replacement *r)
 {
   const instance_set *now = r->m->instances;
@@ -498,8 +497,8 @@ static error *start_added(replacement *r)
   return NULL;
 }
 
-// Exchanges the groups of the two configurations, but for those that stay, of which only name and
-// count are exchanged.
+// Exchanges the groups of the two configurations. Groups that stay keep their place in memory; only
+// their name and count are exchanged.
 static void exchange_groups(replacement *r)
 {
   Inference__ModelConfig *now = r->m->config, *next = r->config;
@@ -528,7 +527,7 @@ static void exchange_groups(replacement *r)
   r->groups = r->left = NULL;
 }
 
-// What was the set is then r->next, and nobody reads it.
+// Afterwards r->next is the former set, which has no readers.
 static void exchange(replacement *r)
 {
   model *m = r->m;
@@ -551,8 +550,8 @@ static void exchange(replacement *r)
     pthread_cond_wait(&m->instances_left, &m->instance_lock);
 }
 
-// New ones run before old ones leave; all of it with the threads' lock, so that the first request
-// starts one set or the other.
+// New instances run before old ones leave. All of this holds the threads' lock, so that the first
+// request starts one set or the other.
 static error *replace(replacement *r)
 {
   LOCK_SCOPE(&r->m->start_lock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels, and the histogram and summaries of a model. Runs on load threads.
+// A model's labels, histogram and summaries. Runs on load threads.
 #include "core/model_measures.h"
 
 #include "base/buffer.h"
@@ -16,7 +16,7 @@
 #define MAX_TOLD_BYTES 1000 // of keys that are left out
 // ---- labels ----
 
-// '_' and the key, as in Triton. The caller frees it; NULL when memory is short.
+// '_' and the key, as in Triton; for free(). NULL when memory is short.
 static char *label_of(const char *key)
 {
   size_t size = strlen(key) + 2;
@@ -29,7 +29,7 @@ static char *label_of(const char *key)
 typedef struct tag_labels {
   metric_label *labels; // room for all tags and three more
   size_t count;
-  buffer unfit; // keys that are left out, for the log
+  buffer unfit; // keys that are left out; logged
 } tag_labels;
 
 static error *add_tag(tag_labels *tags, const char *key, const char *value)
@@ -47,7 +47,7 @@ static error *add_tag(tag_labels *tags, const char *key, const char *value)
   return NULL;
 }
 
-// Of a key that is given twice the last value counts.
+// When a key is given twice, the last value counts.
 static error *add_tags(tag_labels *tags, const Inference__ModelConfig *config)
 {
   string_map values = {0};
@@ -63,7 +63,7 @@ static error *add_tags(tag_labels *tags, const Inference__ModelConfig *config)
   return e;
 }
 
-// model, namespace unless NULL, version, and the tags of the configuration.
+// Renders model, namespace (unless NULL), version, and the configuration's tags.
 static error *render(tag_labels *tags, const request_target *target, const char *namespace,
                      char **rendered)
 {
@@ -106,7 +106,7 @@ typedef struct bucket_bounds {
   size_t count;
 } bucket_bounds;
 
-// The model's own bounds where its configuration has some, the last of them.
+// The last bounds of the model's configuration, or else `chosen`.
 static bucket_bounds choose_bounds(const Inference__ModelConfig *config, bucket_bounds chosen)
 {
   const Inference__ModelMetrics *metrics = config->model_metrics;

@@ -6,7 +6,7 @@
 #include "core/model_instances.h"
 
 #define PAUSE_NS   UINT64_C(1000000000) // between two questions to a backend
-#define PAUSE_COST 100                  // and this often as long as the answer took
+#define PAUSE_COST 100                  // at least so many times the duration of the answer
 
 static uint64_t loaded_bytes(const model *m)
 {

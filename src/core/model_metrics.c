@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects by model version: during a reload two copies of one version count together. Runs on the
-// scraper's thread; the counters are read without a lock (request/statistics.h).
+// Collects by model version: during a reload two copies of a version count together. Runs on the
+// scraper's thread; counters are read without a lock (request/statistics.h).
 #include "core/model_metrics.h"
 
 #include "backend/frameworks.h"
@@ -42,7 +42,7 @@ static uint64_t load(const _Atomic uint64_t *counter)
 #define COUNTER_OFFSET(field) offsetof(statistics, field)
 #define COUNT(array)          (sizeof(array) / sizeof((array)[0]))
 
-// A number of the statistics.
+// A count in the statistics.
 typedef struct counted_family {
   const char *name;
   const char *help;
@@ -59,7 +59,7 @@ static const counted_family counters[] = {
      COUNTER_OFFSET(execution_count)},
 };
 
-// Nanoseconds of the statistics, shown as microseconds.
+// Nanoseconds in the statistics, shown as microseconds.
 static const counted_family duration_counters[] = {
     {"nv_inference_request_duration_us",
      "Cumulative inference request duration in microseconds (includes cached requests)",
@@ -79,7 +79,7 @@ static const counted_family duration_counters[] = {
      COUNTER_OFFSET(compute_output.ns)},
 };
 
-// Of models that use the response cache.
+// For models that use the response cache.
 static const counted_family cache_counters[] = {
     {"nv_cache_num_hits_per_model", "Number of cache hits per model",
      COUNTER_OFFSET(cache_hit.count)},
@@ -95,7 +95,7 @@ static const counted_family cache_duration_counters[] = {
      COUNTER_OFFSET(cache_miss.ns)},
 };
 
-// What a model has as a whole is in the row that is of no GPU, as in Triton.
+// As in Triton, values of a model as a whole are in the row that belongs to no GPU.
 static bool is_whole(const model_row *row)
 {
   return row->device < 0;
@@ -155,8 +155,8 @@ static void collect_refusals(const model_rows *rows, metrics_sheet *sheet)
   }
 }
 
-// Of models that batch: of others each execution is a batch that was full. A reason is shown from
-// its first batch on.
+// For models that batch: elsewhere each execution is a full batch. A reason is shown from its first
+// batch on.
 static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
 {
   static const char *const reasons[BATCH_CLOSE_REASON_COUNT] = {
@@ -180,7 +180,7 @@ static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
   }
 }
 
-// Adds, by output, how many were not as configured. False: memory is short.
+// Adds to `sums`, by output, how many were not as configured. False: memory is short.
 static bool add_mismatches(const model *m, string_map *sums)
 {
   const model_signature *s = &m->target.signature;
@@ -193,7 +193,7 @@ static bool add_mismatches(const model *m, string_map *sums)
   return true;
 }
 
-// Shown from the first one on. A version whose memory is short is left out.
+// Shown from the first mismatch on. A version is left out when memory is short.
 static void collect_mismatches(const model_rows *rows, metrics_sheet *sheet)
 {
   metrics_family *family =
@@ -246,7 +246,7 @@ static void collect_gauges(const model_rows *rows, metrics_sheet *sheet)
   }
 }
 
-// What batchers with a latency objective have chosen of late.
+// The last choices of batchers with a latency objective.
 static void collect_choices(const model_rows *rows, metrics_sheet *sheet)
 {
   metrics_family *batch =
@@ -269,8 +269,8 @@ static void collect_choices(const model_rows *rows, metrics_sheet *sheet)
 typedef struct bucketing {
   const uint64_t *bounds; // of the counts
   size_t count;
-  double unit;           // what a bound is divided by to be shown
-  const uint64_t *shown; // those of the bounds that are shown, NULL: all
+  double unit;           // bounds are divided by it when shown
+  const uint64_t *shown; // the bounds to show; NULL: all
   size_t shown_count;
 } bucketing;
 
@@ -297,7 +297,7 @@ static const struct {
   const char *help;
   size_t buckets;
   size_t sum_ns;
-  bool is_few; // shown by default, though with few buckets
+  bool is_few; // shown by default, with few buckets
 } durations[] = {
     {"nereid_request_duration_seconds", "Requests that succeeded, from start to end",
      COUNTER_OFFSET(request_histogram), COUNTER_OFFSET(success.ns), true},
@@ -307,8 +307,8 @@ static const struct {
      COUNTER_OFFSET(compute_infer_histogram), COUNTER_OFFSET(compute_infer.ns), false},
 };
 
-// One for each power of ten: a scrape of 5,000 models in use has to stay below 8 MB. What is below
-// 10 ms is told by the sum, and by nereid_histograms=all.
+// One bound for each power of ten, so that a scrape of 5,000 models in use stays below 8 MB. The
+// sum, and nereid_histograms=all, tell more about durations below 10 ms.
 static const uint64_t few_bounds_us[] = {10000, 100000, 1000000};
 
 static const bucketing few_durations = {statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS,
@@ -346,8 +346,8 @@ static void collect_batch_sizes(const model_rows *rows, metrics_sheet *sheet)
                     (double)load(&rows->items[i].sum.batch_rows_sum));
 }
 
-// Of the newest copy: a reload may have changed the bounds. Where histogram_latencies asks for it,
-// models that were not used have it too, as in Triton.
+// Shows the newest copy, since a reload may have changed the bounds. With histogram_latencies,
+// models that were not used have the histogram too, as in Triton.
 static void collect_first_responses(const model_rows *rows, bool unused, metrics_sheet *sheet)
 {
   metrics_family *family =
@@ -380,7 +380,7 @@ static void collect_histograms(const model_rows *rows, const metric_settings *se
 
 // ---- summaries ----
 
-// Whose quantiles a summary shows: a latency's, or the cache's.
+// The quantiles that a summary shows: a latency's, or the cache's.
 enum {
   QUANTILES_OF_HITS = LATENCY_COUNT,
   QUANTILES_OF_MISSES,
@@ -416,7 +416,7 @@ static const struct {
      COUNTER_OFFSET(cache_miss)},
 };
 
-// NULL: the model has none such.
+// NULL: the model does not have them.
 static const sliding_quantiles *quantiles_of(const model *m, size_t summary)
 {
   unsigned which = summaries[summary].quantiles;
@@ -428,14 +428,14 @@ static const sliding_quantiles *quantiles_of(const model *m, size_t summary)
   return which == QUANTILES_OF_HITS ? &of_cache->hit : &of_cache->miss;
 }
 
-// What a summary is made in, used again for each.
+// Memory for a summary, reused for each.
 typedef struct summary_space {
   const metric_settings *settings;
   quantile_counts counts;
   double *values; // one for each quantile
 } summary_space;
 
-// Quantiles are the whole model's, and so is what stands beside them.
+// Quantiles are the whole model's, so count and sum are too.
 static uint64_t total_of(const model_row *row, size_t counter)
 {
   uint64_t sum = 0;
@@ -487,7 +487,7 @@ static void collect_summaries(const model_rows *rows, const metric_settings *set
 
 // ---- what belongs to no model ----
 
-// Where models are loaded on demand.
+// For servers that load on demand.
 static void collect_demand(demand *d, metrics_sheet *sheet)
 {
   demand_counts counts;

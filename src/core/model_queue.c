@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands between a model's submissions and its instances: one queue for all of them, or the
-// table of sequences with a queue for each. Each is a row of functions, `model_scheduler`; what is
-// called from outside goes to the model's row.
+// The interface between a model's submissions and its instances: one queue for all instances, or
+// the table of sequences with a queue for each instance. Each kind is a table of functions, and the
+// public functions call the model's.
 #include "core/model_queue.h"
 
 #include "core/batch_strategy.h"
@@ -21,8 +21,8 @@ struct model_scheduler {
   void (*close)(model *m);
   void (*abandon)(model *m);
   size_t (*pending)(const model *m);
-  void (*dismiss)(model *m);         // NULL: it has no sequences
-  size_t (*awaited)(const model *m); // likewise
+  void (*dismiss)(model *m);         // NULL: no sequences
+  size_t (*awaited)(const model *m); // the same
   uint64_t (*closed_batches)(const model *m, batch_close_reason reason);
 };
 
@@ -42,7 +42,7 @@ static queue_policy queue_policy_of(const Inference__ModelQueuePolicy *policy)
   };
 }
 
-// The priority levels that have a policy of their own. NULL when memory is short.
+// The policies of priority levels that have their own. NULL when memory is short.
 static level_policy *level_policies_of(const Inference__ModelDynamicBatching *batching)
 {
   level_policy *policies = calloc(batching->n_priority_queue_policy + 1, sizeof(*policies));
@@ -193,7 +193,7 @@ static void table_attach(model *m, instance *i)
 
 static bool table_add(model *m, request *r, refusal *reason)
 {
-  *reason = REFUSAL_STOPPED; // where a GPU has failed, whether the sequence was known or not
+  *reason = REFUSAL_STOPPED; // where a GPU has failed, for known sequences too
   return atomic_load_explicit(&m->target.failed_gpu, memory_order_acquire) == 0 &&
          sequences_add(m->shared.sequences, r, reason);
 }
@@ -227,7 +227,7 @@ static size_t table_pending(const model *m)
 
 static void table_dismiss(model *m)
 {
-  if (m->shared.sequences != NULL) // it is being loaded
+  if (m->shared.sequences != NULL) // else the model is still being loaded
     sequences_dismiss(m->shared.sequences);
 }
 
@@ -256,7 +256,7 @@ static const model_scheduler table_of_sequences = {
     .closed_batches = table_closed_batches,
 };
 
-// ---- the model's row ----
+// ---- the model's functions ----
 
 error *model_queue_make(model *m)
 {

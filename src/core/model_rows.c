@@ -85,7 +85,7 @@ static void sum_gpu(model_row *row, const model_copy *copies, size_t copy_count,
     }
 }
 
-// Each device has the labels of the newest copy that knows it.
+// Each device's row has the labels of the newest copy with instances on it.
 static size_t add_gpu_rows(model_rows *rows, const model_copy *copies, size_t copy_count)
 {
   size_t first = rows->count;
@@ -105,7 +105,7 @@ static size_t add_gpu_rows(model_rows *rows, const model_copy *copies, size_t co
   return rows->count - first;
 }
 
-// The sum has no counters of batch sizes (see statistics_add), so that no row can fail for want of
+// The sum has no counters of batch sizes (see statistics_add), so that adding a row needs no
 // memory.
 static void add_row(model_rows *rows, const model_copy *copies, size_t copy_count)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The models of a server for one scrape: a row for each version, with the counters of all its
-// copies, and behind it one for each GPU that it has or had instances on. Made and read on the
+// copies, followed by a row for each GPU that it has or had instances on. Made and read on the
 // scraper's thread.
 #ifndef NEREID_CORE_MODEL_ROWS_H
 #define NEREID_CORE_MODEL_ROWS_H
@@ -21,8 +21,8 @@ typedef struct model_row {
   uint64_t pending;
   uint64_t closed[BATCH_CLOSE_REASON_COUNT];
   bool was_used;  // it has executed something
-  int32_t device; // of which it has what was counted there; -1: what was counted on no GPU
-  size_t gpus;    // how many rows of GPUs follow
+  int32_t device; // the GPU whose counters it has; -1: what was counted on no GPU
+  size_t gpus;    // rows of GPUs that follow
 } model_row;
 
 typedef struct model_rows {
@@ -34,8 +34,8 @@ typedef struct model_rows {
   bool failed;
 } model_rows;
 
-// False when memory is short: there may be fewer rows than models. No lock is held that requests
-// take: the models are referenced until model_rows_fini.
+// False when memory is short: rows may be missing. Holds no lock that requests take: the models are
+// referenced until model_rows_fini.
 bool model_rows_init(model_rows *rows, live_models *live);
 void model_rows_fini(model_rows *rows);
 

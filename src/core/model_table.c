@@ -101,7 +101,7 @@ static model_entry *make_entry(const char *name, const char *bare, uint64_t hash
   return entry;
 }
 
-// Entries are complete before they can be found.
+// Entries are complete before they can be found by other threads.
 static void insert(_Atomic(model_entry *) *bucket, model_entry *entry, model_entry **next)
 {
   *next = atomic_load_explicit(bucket, memory_order_relaxed);
@@ -254,7 +254,7 @@ uint64_t model_entry_bytes(const model_entry *entry)
 #define TO(state) STATE_BIT(VERSION_##state)
 
 static const unsigned allowed[] = {
-    [VERSION_UNKNOWN] = TO(LOADING), // a new slot is
+    [VERSION_UNKNOWN] = TO(LOADING), // of a new slot
     [VERSION_LOADING] = TO(READY) | TO(UNLOADING) | TO(UNAVAILABLE),
     [VERSION_READY] = TO(READY) | TO(UNLOADING),
     [VERSION_UNLOADING] = TO(LOADING) | TO(UNAVAILABLE),
@@ -281,7 +281,7 @@ model *version_slot_retire(version_slot *v)
   return m;
 }
 
-// ---- what clients call them ----
+// ---- clients' names ----
 
 error *model_unknown(error_code code, const char *format, ...)
 {
@@ -298,7 +298,7 @@ bool version_slot_is_excused(const version_slot *v)
                                            strcmp(v->reason, "unloaded") == 0);
 }
 
-// Whether it counts where a name must be of one model: it was loaded, or its load failed.
+// Whether the entry counts as one of several models of a name: it was loaded, or its load failed.
 static bool is_present(model_entry *entry)
 {
   LOCK_SCOPE(&entry->lock);
@@ -308,7 +308,7 @@ static bool is_present(model_entry *entry)
   return false;
 }
 
-// In Triton's words, which are others than without namespacing.
+// In Triton's words, which differ from those without namespacing.
 static error *find_in_namespaces(model_table *table, const char *name, model_entry **found)
 {
   size_t count = 0;

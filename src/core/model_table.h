@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models of a server by name, each with the state of its versions. A name that was put in stays
-// until the server ends, so that look-ups take no lock but the entry's own, which is held for a few
+// The models of a server by name, each with the state of its versions. A name stays until the
+// server ends, so that look-ups take no lock but the entry's own, which is held for a few
 // instructions.
 #ifndef NEREID_CORE_MODEL_TABLE_H
 #define NEREID_CORE_MODEL_TABLE_H
@@ -37,37 +37,37 @@ typedef struct version_slot {
   char *reason;         // owned; NULL when there is none
   model *ready;         // one reference, while READY
   model *retired;       // one reference, until the holder of the entry has dropped it
-  const model *leaving; // while UNLOADING: says whose end it is, never followed
-  file_stamp stamp;     // repository_version's when it was loaded
+  const model *leaving; // while UNLOADING: the model that leaves; never followed
+  file_stamp stamp;     // repository_version's at its load
 } version_slot;
 
 typedef struct model_entry {
-  struct model_entry *next;      // in its bucket; does not change
-  struct model_entry *next_bare; // the same in the table's `bare`
+  struct model_entry *next;      // in its bucket of `buckets`; does not change
+  struct model_entry *next_bare; // the same in `bare`
   uint64_t hash;
   char *name;
-  const char *bare;       // what clients call it: the name, or with namespacing the end of it
+  const char *bare;       // the clients' name: `name`, with namespacing the end of it
   pthread_mutex_t lock;   // guards everything below
   version_slot *versions; // ascending
   size_t version_count;
   char *failure;       // why there are no versions, or NULL
   bool failure_counts; // against the server's readiness
 
-  bool busy;           // a load or unload has it; see model_entry_acquire
-  pthread_cond_t idle; // busy fell
-  uint64_t unloads;    // unloads asked for so far: one that comes during a load makes it fail
-  file_stamp stamp;    // of what the last load took in; 0: not loaded, or with what came in the
-                       // request
+  bool busy;           // a load or unload has the entry; see model_entry_acquire
+  pthread_cond_t idle; // `busy` is false again
+  uint64_t unloads;    // asked for so far; a change during a load makes the load fail
+  file_stamp stamp;    // of the files of the last load; 0: not loaded, or loaded with what a
+                       // request brought
   Inference__ModelConfig *config; // as read for the last load, owned; NULL: not loaded
-  version_routing *routing;       // owned; NULL: it never had rules; once it is there, it stays
+  version_routing *routing;       // owned; NULL: it never had rules; stays once it is there
 
-  bool by_name;              // somebody asked for it: it is not there for an ensemble alone
-  ensemble_record *ensemble; // owned: an ensemble that is to be served; NULL: it is none
+  bool by_name;              // wanted by itself, not only for an ensemble
+  ensemble_record *ensemble; // owned: of an ensemble that is to be served; NULL: it is none
 
-  // Of servers that load on demand (core/demand.h).
-  unsigned expected;                     // loads that somebody waits for, up to his having it
-  uint64_t memory_bytes;                 // what it took when it was measured last; 0: unknown
-  struct demand_failure *demand_failure; // owned: of the last load; NULL: it did not fail
+  // For servers that load on demand (core/demand.h).
+  unsigned expected;                     // loads that requests wait for, until they have the model
+  uint64_t memory_bytes;                 // at the last measurement; 0: unknown
+  struct demand_failure *demand_failure; // owned: of the last load; NULL: it succeeded
 } model_entry;
 
 #define MODEL_TABLE_BUCKETS 1024
@@ -77,8 +77,8 @@ typedef struct model_table {
   _Atomic(model_entry *) buckets[MODEL_TABLE_BUCKETS];
   _Atomic size_t count;
   _Atomic size_t ensembles;                         // entries that have a record
-  bool namespacing;                                 // else names are bare
-  _Atomic(model_entry *) bare[MODEL_TABLE_BUCKETS]; // by bare name, then
+  bool namespacing;                                 // false: names have no namespace
+  _Atomic(model_entry *) bare[MODEL_TABLE_BUCKETS]; // by bare name, with namespacing
 } model_table;
 
 void model_table_init(model_table *table, bool namespacing); // of zeroed memory
@@ -88,33 +88,33 @@ model_entry *model_table_find(model_table *table, const char *name); // NULL whe
 // Finds or adds. `bare` is the end of `name`, or all of it.
 error *model_table_add(model_table *table, const char *name, const char *bare, model_entry **entry);
 
-// The entries that clients call `bare`, one after another: NULL begins and ends.
+// The entries with the clients' name `bare`, one after another: NULL begins and ends.
 model_entry *model_table_next_bare(model_table *table, const char *bare, const model_entry *entry);
 
-// The entry of what clients call `name`. NOT_FOUND; with namespacing also INVALID_ARG, in Triton's
-// words.
+// The entry of the model that clients call `name`. NOT_FOUND; with namespacing also INVALID_ARG, in
+// Triton's words.
 error *model_table_find_named(model_table *table, const char *name, model_entry **entry);
 // "Request for unknown model: …"
 error *model_unknown(error_code code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// All entries in no order, one after another, without memory of its own: NULL begins and ends.
-// What is added meanwhile may be left out.
+// All entries in no order, one after another, without a copy: NULL begins and ends. Entries that
+// are added meanwhile may be left out.
 model_entry *model_table_next(model_table *table, const model_entry *entry);
 
 // All entries by name; the caller frees the array, which is NULL after an error.
 error *model_table_sorted(model_table *table, model_entry ***entries, size_t *count);
 
-// The right to load or unload a model: one holder at a time, the others wait.
+// The right to load or unload a model: one holder at a time, other threads wait.
 void model_entry_acquire(model_entry *entry);
-bool model_entry_try_acquire(model_entry *entry); // false: somebody has it
+bool model_entry_try_acquire(model_entry *entry); // false: another thread has it
 void model_entry_release(model_entry *entry);
 
-// Puts a record in place of the entry's; NULL: it has none any more.
+// Replaces the entry's record; NULL: it has none any more.
 void model_table_set_ensemble(model_table *table, model_entry *entry,
                               ensemble_record *record_owned);
 
-// The rest is for holders of entry->lock.
+// For the rest, entry->lock is held.
 
 version_slot *model_entry_version(model_entry *entry, int64_t version); // NULL when absent
 // The largest READY version; NULL when none is.
@@ -129,15 +129,15 @@ static inline version_slot *model_entry_latest(model_entry *entry)
 // Finds or adds; NULL when memory is short.
 version_slot *model_entry_add_version(model_entry *entry, int64_t version);
 void model_entry_forget_failure(model_entry *entry);
-// `reason` is copied; NULL: none. (Without memory there is no reason.)
+// `reason` is copied, unless memory is short; NULL: none.
 void version_slot_set(version_slot *v, version_state state, const char *reason);
-// Whether nobody but the table has the versions that are READY, nor is about to.
+// Whether only the table references the READY versions, and no load is expected.
 bool model_entry_is_idle(const model_entry *entry);
-// What they take (core/model_memory.h).
+// The memory of the READY versions (core/model_memory.h).
 uint64_t model_entry_bytes(const model_entry *entry);
-// Whether it does not count against the server's readiness: it is unloaded, or about to be.
+// Whether it does not count against the server's readiness: it is unloaded, or being unloaded.
 bool version_slot_is_excused(const version_slot *v);
-// READY to UNLOADING; returns the model, whose reference the caller drops without the lock.
+// READY to UNLOADING. Returns the model, whose reference the caller drops without the lock.
 model *version_slot_retire(version_slot *v);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include "core/instance.h"
 
-// Pads the batch, i->batch from `first` on. Gives how many are left: who cannot be padded is
-// answered.
+// Pads `count` requests of i->batch from `first` on. Returns how many are left; requests that
+// cannot be padded are answered.
 uint32_t pad_batch(instance *i, size_t first, uint32_t count);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of polling, see poll_policy.h. A change is acted on once two looks, the settling time
-// apart, have found the same: what is being copied is never loaded half, whatever the clock of the
-// file system says. What failed is tried again when it changes, and ever more seldom when it does
-// not.
+// The rules of polling, see poll_policy.h. A change is acted on once two looks, the settling time
+// apart, have found the same. So a model that is being copied is never loaded half, whatever the
+// file system's clock says. A failed load is tried again when the model changes, and ever more
+// rarely when it does not.
 #include "core/poll_policy.h"
 
 #include <assert.h>
@@ -33,7 +33,7 @@ poll_verdict poll_policy_decide(poll_memory *m, const poll_look *look, uint64_t 
     m->seen_ns = now_ns;
   }
   if (m->is_loading)
-    return POLL_REST; // one at a time; the next poll after its end sees what is left to do
+    return POLL_REST; // one load at a time; the poll after its end sees further changes
   if (is_same(look, &m->taken))
     return m->failure_count > 0 && now_ns >= m->retry_ns ? load(m) : POLL_REST;
   if (now_ns - m->seen_ns >= pace->settle_ns)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at the repositories and has models loaded and unloaded. A turn (one look at all names) is
-// one thread's at a time, the poller's own or a caller's; it reads the disk without a lock. Loads
-// are begun and done by the load pool, and their ends are noted at the next turn: one that fails or
-// hangs is its own model's affair.
+// Looks at the repositories, and has models loaded and unloaded. One thread at a time has the turn
+// (a look at all names): the poller's own or a caller's; it reads the disk without a lock. The load
+// pool begins and does loads, and their ends are noted at the next turn, so that a load that fails
+// or hangs affects its own model only.
 #include "core/poller.h"
 
 #include "base/cleanup.h"
@@ -22,8 +22,8 @@
 #include <string.h>
 
 #define NS_PER_SECOND  UINT64_C(1000000000)
-#define SETTLE_SECONDS 2   // or the interval, where that is less
-#define RETRY_SECONDS  15  // or the interval, where that is more
+#define SETTLE_SECONDS 2   // or the interval, if shorter
+#define RETRY_SECONDS  15  // or the interval, if longer
 #define LAST_RETRY     600 // seconds
 
 typedef enum polled_stage {
@@ -33,19 +33,19 @@ typedef enum polled_stage {
   POLLED_REFUSED,   // the load could not begin
 } polled_stage;
 
-// What the poller knows of one name.
+// The poller's knowledge of one name.
 typedef struct polled_model {
   load_task task; // begins its load
   poller *poller;
   poll_memory memory;
-  bool unsettled;          // to be looked at before the next poll
-  bool told;               // that there are two of the name
-  uint64_t turn;           // the last one that found its name
-  repository_model found;  // what is loaded, while it is
-  polled_stage stage;      // of its load; set_stage; guarded by poller->lock
+  bool unsettled;          // looked at before the next poll
+  bool told;               // logged: there are two of the name
+  uint64_t turn;           // the last turn that found its name
+  repository_model found;  // what is being loaded
+  polled_stage stage;      // of its load; set by set_stage; guarded by poller->lock
   load_operation *loading; // NULL: there is nothing to wait for
-  load_steps steps;        // of an ensemble, which begins when no model of its steps is loading:
-  bool waits;              // it does
+  load_steps steps;        // of an ensemble
+  bool waits;              // the ensemble waits for loads of its steps' models
 } polled_model;
 
 struct poller {
@@ -54,18 +54,17 @@ struct poller {
   uint64_t interval_ns; // 0: no thread
   pthread_t thread;
   pthread_mutex_t lock;   // guards what follows, and `stage` of all models
-  pthread_cond_t stirred; // any of that
-  bool some_ended;        // loads, since the last turn, and there are ensembles
-  bool in_turn;           // whoever set it has the rest of all models, `models` and what follows it
-  bool has_ended;         // the thread; true where there is none
+  pthread_cond_t stirred; // a change of these
+  bool some_ended;        // loads ended since the last turn, and there are ensembles
+  bool in_turn;   // a thread has the turn: it owns `models`, the rest of each, and what follows
+  bool has_ended; // the thread has; true when there is none
   _Atomic bool stopping;
 
   string_map models;   // polled_model by name
-  string_list changed; // names of models of whose ensembles nobody knows yet
+  string_list changed; // models that changed, and whose ensembles are not up to date yet
   uint64_t turn;
-  uint64_t
-      *roots; // for each repository: which directory it was when it last held something; 0: never
-  bool is_blind; // a repository could not be read
+  uint64_t *roots; // the identity of each repository's directory when it last held models; 0: never
+  bool is_blind;   // a repository could not be read
 };
 
 static bool is_stopping(const poller *p)
@@ -75,7 +74,7 @@ static bool is_stopping(const poller *p)
 
 // ---- turns ----
 
-// False: there are no turns any more.
+// False: there are no more turns.
 static bool take_turn(poller *p)
 {
   LOCK_SCOPE(&p->lock);
@@ -108,7 +107,7 @@ static void set_stage(polled_model *m, polled_stage to)
   m->stage = to;
 }
 
-// A load has ended: ensembles that wait for it need not wait for the next poll.
+// A load has ended: ensembles that wait for it do not wait for the next poll.
 static void tell_end(void *poller_pointer)
 {
   poller *p = poller_pointer;
@@ -124,7 +123,7 @@ static void begin_load(load_task *task)
   polled_model *m = container_of(task, polled_model, task);
   poller *p = m->poller;
   load_operation *loading = NULL;
-  AUTO_ERROR error *e = NULL; // logged where it was made
+  AUTO_ERROR error *e = NULL; // logged already
   if (!is_stopping(p))
     e = lifecycle_begin_load(p->server,
                              &(load_wish){.found = &m->found,
@@ -147,7 +146,7 @@ static bool has_ended(polled_model *m)
          (m->stage == POLLED_BEGUN && (m->loading == NULL || lifecycle_load_is_done(m->loading)));
 }
 
-// Gives whether it failed to begin.
+// Returns whether the load failed to begin.
 static bool await_begin(polled_model *m)
 {
   poller *p = m->poller;
@@ -172,7 +171,7 @@ static void await_end(polled_model *m)
 {
   bool refused = await_begin(m);
   bool begun = m->loading != NULL;
-  AUTO_ERROR error *e = lifecycle_await_load(m->loading); // logged as it came
+  AUTO_ERROR error *e = lifecycle_await_load(m->loading); // logged already
   m->loading = NULL;
   m->waits = !refused && m->steps.is_ensemble;
   if (begun)
@@ -183,7 +182,7 @@ static void await_end(polled_model *m)
 
 // ---- ensembles ----
 
-// Whether a model of its steps is still being loaded. Those that wait are waited for in the batch.
+// Whether a model of its steps is still being loaded; waiting ensembles do not count.
 static bool needs_time(poller *p, const polled_model *ensemble)
 {
   string_map_entry *entry;
@@ -196,7 +195,7 @@ static bool needs_time(poller *p, const polled_model *ensemble)
   return false;
 }
 
-// Loads the ensembles whose steps are in, and again those of which a step has changed.
+// Loads the ensembles whose steps are loaded, and reloads those with a changed step.
 static void see_to_ensembles(poller *p)
 {
   string_map_entry *entry;
@@ -205,7 +204,7 @@ static void see_to_ensembles(poller *p)
     model_wish *wishes AUTO_FREE = calloc(p->models.live_count + 1, sizeof(model_wish));
     polled_model **models AUTO_FREE = calloc(p->models.live_count + 1, sizeof(polled_model *));
     if (wishes == NULL || models == NULL)
-      return; // at the next turn
+      return; // the next turn tries again
     for (size_t i = 0; (entry = string_map_walk(&p->models, &i)) != NULL;) {
       polled_model *m = entry->value;
       if (!m->waits || needs_time(p, m))
@@ -235,7 +234,7 @@ static void note_ends(poller *p, bool all)
   see_to_ensembles(p);
 }
 
-// Whether a directory that is no model is all that came.
+// Whether a new directory is no model.
 static bool is_no_model(const poller *p, const repository_model *found)
 {
   bool is_model;
@@ -246,7 +245,7 @@ static bool is_no_model(const poller *p, const repository_model *found)
   return e == NULL && !is_model;
 }
 
-// Takes over what is `found`.
+// Takes over `found`.
 static void load(polled_model *m, repository_model *found)
 {
   poller *p = m->poller;
@@ -275,7 +274,7 @@ static void unload(poller *p, const char *name)
 
 // ---- looks ----
 
-// A directory that cannot be read is something to load, which says why it fails; what serves stays.
+// A directory that cannot be read counts as a change, whose load reports why; what serves stays.
 static poll_look look_at(const poller *p, const repository_model *found)
 {
   poll_look look = {.present = true};
@@ -295,8 +294,7 @@ static void tell_duplicate(polled_model *m, const repository_model *found)
   m->told = found->duplicate;
 }
 
-// `found` is NULL when nothing of the name is. *again_ns becomes the moment to look again, if that
-// is earlier.
+// `found` NULL: there is nothing of that name. Lowers *again_ns to the moment for the next look.
 static void consider(polled_model *m, const char *name, repository_model *found, uint64_t *again_ns)
 {
   poller *p = m->poller;
@@ -344,7 +342,7 @@ static error *look_at_listed(poller *p, repository_listing *listing, bool all, u
   return NULL;
 }
 
-// Names that were not listed. One of which nothing is left is forgotten.
+// Looks at names that were not listed. A name of which nothing is left is forgotten.
 static void look_at_absent(poller *p, bool all, uint64_t *again_ns)
 {
   string_map_entry *entry;
@@ -369,8 +367,8 @@ static bool holds_something(const repository_listing *listing, const char *repos
   return false;
 }
 
-// What is mounted where a repository is may not be there: then there is another directory, an empty
-// one.
+// A repository that is a mount point may not be mounted: then an empty, different directory is
+// there.
 static error *check_mounted(poller *p, const repository_listing *listing)
 {
   const string_list *all = &p->server->options.model_repositories;
@@ -390,7 +388,7 @@ static error *check_mounted(poller *p, const repository_listing *listing)
   return NULL;
 }
 
-// When a repository cannot be read, nobody knows what is gone.
+// While a repository cannot be read, it is unknown which models are gone.
 static void tell_blind(poller *p, const error *e)
 {
   if (e != NULL && !p->is_blind)
@@ -399,7 +397,7 @@ static void tell_blind(poller *p, const error *e)
   p->is_blind = e != NULL;
 }
 
-// One look at all names, or at those that have not settled. Gives the moment for the next look at
+// Looks at all names, or at those that have not settled. Returns the moment for the next look at
 // those; CLOCK_NEVER when there are none.
 static uint64_t look(poller *p, bool all)
 {
@@ -471,7 +469,7 @@ static void *run(void *poller_pointer)
   return NULL;
 }
 
-// What the start has loaded is what polls compare with.
+// Polls compare with what the start has loaded.
 static error *remember_loaded(poller *p)
 {
   for (model_entry *entry = NULL; (entry = model_table_next(&p->server->models, entry)) != NULL;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See rate_limiter.h. One lock around the policy; who is granted sleeps on a waiter of its own and
-// is woken after it.
+// See rate_limiter.h. One lock around the policy. A thread that waits for a grant sleeps on its
+// permit's own waiter, and is woken after the lock is released.
 #include "core/rate_limiter.h"
 
 #include "base/buffer.h"
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WOKEN_AFTER 8 // the lock is released; there are rarely more
+#define WOKEN_AFTER 8 // wakes after the lock is released; more are rare
 #define PATIENCE_NS UINT64_C(60000000000)
 
 struct rate_limiter {
@@ -34,12 +34,12 @@ struct rate_permit {
   bool ended;
 };
 
-// ---- what there is, in the operator's words: group: the device, name: the resource ----
+// ---- supplies: the setting's group is the device, its name the resource ----
 
 static uint64_t count_of(const char *text)
 {
   uint64_t count = 0;
-  text_to_uint64(slice_of(text), &count); // it was printed here
+  text_to_uint64(slice_of(text), &count); // rate_limiter_supply has printed it
   return count;
 }
 
@@ -95,7 +95,7 @@ void rate_limiter_free(rate_limiter *l)
 
 // ---- turns ----
 
-// Grants what can be had and wakes those who got it but `self`. Locked on entry, not on return.
+// Grants what can be granted and wakes those threads, except `self`. Unlocks.
 static void grant_and_unlock(rate_limiter *l, const rate_permit *self)
 {
   assert(lock_is_held(&l->lock));
@@ -122,7 +122,7 @@ bool rate_limiter_try(rate_permit *permit)
   pthread_mutex_lock(&l->lock);
   rate_policy_ask(&l->policy, &permit->member);
   rate_member *granted = rate_policy_grant(&l->policy);
-  // Whoever else could be granted was so when the last thing changed.
+  // All others that could be granted were granted at the last change.
   assert(granted == NULL || granted == &permit->member);
   if (granted == NULL)
     rate_policy_withdraw(&l->policy, &permit->member);
@@ -130,7 +130,7 @@ bool rate_limiter_try(rate_permit *permit)
   return granted != NULL;
 }
 
-// Locked on entry, not on return. Whether it was granted at once.
+// Unlocks. True: granted at once, or ended.
 static bool ask_and_unlock(rate_permit *permit)
 {
   rate_limiter *l = permit->limiter;
@@ -167,7 +167,7 @@ bool rate_limiter_wait(rate_permit *permit)
   if (atomic_load_explicit(&permit->waiter.signalled, memory_order_acquire) == 0)
     report_long_wait(permit); // once for each wait
   waiter_sleep(&permit->waiter, CLOCK_NEVER);
-  return permit->member.state == RATE_GRANTED; // nobody else changes it any more
+  return permit->member.state == RATE_GRANTED; // no other thread changes it any more
 }
 
 void rate_limiter_release(rate_permit *permit, bool executed)
@@ -201,7 +201,7 @@ void rate_limiter_end(rate_permit *permit)
     waiter_wake(&permit->waiter);
 }
 
-// ---- who takes it ----
+// ---- permits ----
 
 error *rate_limiter_join(rate_limiter *l, const Inference__ModelInstanceGroup *group,
                          int32_t device, rate_permit **permit)
@@ -225,7 +225,7 @@ error *rate_limiter_join(rate_limiter *l, const Inference__ModelInstanceGroup *g
   pthread_mutex_lock(&l->lock);
   error *e =
       rate_policy_join(&l->policy, &made->member, wanted->priority, wishes, wanted->n_resources);
-  grant_and_unlock(l, NULL); // there may be more of it than before
+  grant_and_unlock(l, NULL); // there may be more of a resource than before
   free(wishes);
   *permit = e == NULL ? made : NULL;
   if (e != NULL)

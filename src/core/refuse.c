@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the core says itself in place of a backend.
+// Answers of the core in place of a backend's.
 #include "core/refuse.h"
 
 #include "base/clock.h"
@@ -44,7 +44,7 @@ error *refusal_error(const request *r, refusal reason)
     return not_started(r);
   case REFUSAL_SEQUENCE_TIMEOUT:
     return error_new(ERROR_UNAVAILABLE, "timeout of the corresponding sequence has been expired");
-  case REFUSAL_LATENCY: // only at the submission, which knows more
+  case REFUSAL_LATENCY: // only at submission, which has its own text
   case REFUSAL_STOPPED:
     break;
   }
@@ -74,7 +74,7 @@ void refuse_request(request *r, error *failure_owned, failure_reason reason)
     error_free(e);
     e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
   }
-  error_free(e); // answered before: nothing is lost
+  error_free(e); // the request was answered before
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
 }
 

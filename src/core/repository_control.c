@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may change the set of repositories. What serves does not notice; the next load or index does.
+// Checks who may change the set of repositories. Models that serve are not affected; the next load
+// or index uses the new set.
 #include "core/repository_control.h"
 
 #include "base/log.h"

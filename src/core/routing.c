@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules are used and changed under the entry's lock; copies are made without.
+// The entry's lock guards the rules; copies are made without it.
 #include "core/routing.h"
 
 #include "base/cleanup.h"
@@ -37,7 +37,7 @@ static void note_ready(model_entry *entry, const version_rules *rules,
 
 // ---- from a number to a version ----
 
-// A model that never had a version (its configuration is wrong, say) is not known, as in Triton.
+// As in Triton, a model that never had a version (its configuration is wrong, say) is unknown.
 static error *none_available(const model_entry *entry)
 {
   return model_unknown(ERROR_NOT_FOUND,
@@ -52,7 +52,7 @@ static error *find_latest(model_entry *entry, const version_slot **slot)
   return *slot != NULL ? NULL : none_available(entry);
 }
 
-// Who names no version, and asks for nothing that is split.
+// The version for questions that name none and are not split.
 static error *find_main(model_entry *entry, const version_slot **slot)
 {
   bool ready[VERSION_RULES_MAX];
@@ -84,7 +84,7 @@ static void append_labels(buffer *out, const version_rules *labels)
 static error *find_labelled(model_entry *entry, int64_t number, const version_slot **slot)
 {
   const version_rule *rule = find_label_rule(entry, number);
-  if (rule == NULL) { // it was there when it was read, or the model was not
+  if (rule == NULL) { // removed since the label was read, or the model was not loaded then
     AUTO_BUFFER buffer known = BUFFER_EMPTY;
     append_labels(&known, rules_of(entry, RULES_LABELS));
     return error_new(ERROR_NOT_FOUND,
@@ -151,7 +151,7 @@ static model_entry *entry_of(const request *r)
   return entry;
 }
 
-// What keeps requests together: a sequence's id.
+// Requests with the same key stay together: those of a sequence.
 static slice key_of(const request *r)
 {
   if (r->correlation_text != NULL)
@@ -180,7 +180,7 @@ void routing_choose(request *r)
   const version_rule *rule = version_policy_split(split, ready, key_of(r));
   if (rule != NULL)
     slot = ready_version(entry, rule->version);
-  else // the one that it was made for may have left meanwhile, or come too late
+  else // the version that the request was made for may have left, or become ready late
     slot = model_entry_latest(entry);
   if (slot != NULL)
     r->target = request_target_ref(&slot->ready->target);
@@ -190,7 +190,7 @@ void routing_choose(request *r)
   r->route = REQUEST_ROUTE_CHOSEN;
 }
 
-// The copies that a request is to have.
+// The copies of a request.
 typedef struct copies {
   model *to[VERSION_RULES_MAX]; // referenced
   shadow_counts *counts[VERSION_RULES_MAX];
@@ -198,7 +198,7 @@ typedef struct copies {
   size_t count;
 } copies;
 
-// The request is about to be submitted: what it falls under counts it.
+// The request is about to be submitted: counts it for its rules, and finds the versions for copies.
 static void note_request(model_entry *entry, const request *r, copies *c)
 {
   LOCK_SCOPE(&entry->lock);
@@ -236,7 +236,7 @@ error *routing_submit(request *r, trace *t)
   for (size_t i = 0; i < c.count; i++)
     c.made[i] = shadow_new(&entry->routing->shadows, c.counts[i], r, c.to[i]);
   if (r->route == REQUEST_ROUTE_CHOSEN)
-    r->route = REQUEST_ROUTE_DUE; // of the next submission
+    r->route = REQUEST_ROUTE_DUE; // for the next submission
   error *e = submit_request(r, t);
   for (size_t i = 0; i < c.count; i++) {
     if (c.made[i] == NULL)
@@ -268,7 +268,7 @@ static error *not_ready(model_entry *entry, rule_section section, int64_t versio
                    rule_section_name(section), version, entry->name, (int)ready.size, ready.data);
 }
 
-// A slip of the pen in a request would turn clients away; versions that are to come are in the
+// A typing error in a request would turn clients away. Rules for future versions belong in the
 // configuration.
 static error *check_ready(model_entry *entry, const rules_change *change)
 {
@@ -282,7 +282,7 @@ static error *check_ready(model_entry *entry, const rules_change *change)
   return NULL;
 }
 
-// `fresh` becomes the entry's where it has none.
+// `fresh` becomes the entry's routing if it has none.
 static error *change_entry(model_entry *entry, const rules_change *change, version_routing **fresh,
                            version_rules planned[RULE_SECTIONS])
 {
@@ -372,7 +372,7 @@ void routing_unloaded(model_entry *entry)
     version_routing_configure(entry->routing, NULL);
 }
 
-// It stays with the entry once it is there.
+// Once there, the routing stays with the entry.
 static version_routing *routing_of(model_entry *entry)
 {
   LOCK_SCOPE(&entry->lock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each model's rules are copied under its lock, and printed without.
+// Each model's rules are copied under its lock and printed without it.
 #include "core/routing_metrics.h"
 
 #include "base/cleanup.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The families: what each shows is beside it.
+// The metric families.
 typedef struct routing_families {
   metrics_family *labels;         // 1 for each label and its version
   metrics_family *label_requests; // by label
@@ -87,7 +87,7 @@ static void add_rules(metrics_sheet *sheet, const routing_families *f, const cha
   }
 }
 
-// They are never taken away, only added in front.
+// Counts are never removed, and new ones are added in front.
 static void add_counts(metrics_sheet *sheet, const routing_families *f, const char *model,
                        const shadow_counts *counts)
 {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define MAX_ROWS 65536 // slots of an instance: what it can execute at once (core/instance.c)
+#define MAX_ROWS 65536 // slots of an instance: as many as it can execute at once (core/instance.c)
 
 uint32_t sequence_batches_slots(const Inference__ModelConfig *config, bool has_rows)
 {
@@ -14,7 +14,7 @@ uint32_t sequence_batches_slots(const Inference__ModelConfig *config, bool has_r
   return has_rows && rows > MAX_ROWS ? MAX_ROWS : rows;
 }
 
-// Fills `sizes`, which has room for `rows`, with those from which on the slots are in use enough.
+// Fills `sizes`, which has room for `rows`, with the batch sizes that use enough of the slots.
 static size_t utilized_sizes(float least, uint32_t rows, uint32_t *sizes)
 {
   size_t count = 0;
@@ -24,7 +24,7 @@ static size_t utilized_sizes(float least, uint32_t rows, uint32_t *sizes)
   return count;
 }
 
-// Without a delay or a utilization whatever waits goes at once.
+// Without a minimum utilization, waiting requests are executed at once.
 static error *direct_config(const Inference__ModelSequenceBatching *batching, uint32_t rows,
                             scheduler_config *config, uint32_t **sizes)
 {

@@ -9,7 +9,7 @@ typedef Inference__ModelSequenceBatching__Control control;
 
 #define KIND(name) INFERENCE__MODEL_SEQUENCE_BATCHING__CONTROL__KIND__CONTROL_SEQUENCE_##name
 
-// One of the lists is given, with two entries, except for the correlation id.
+// One of the lists has two entries, except for the correlation id.
 static void read_values(const control *from, sequence_control *to)
 {
   for (size_t i = 0; i < 2; i++) {
@@ -57,7 +57,7 @@ void sequence_controls_fini(sequence_controls *controls)
   *controls = (sequence_controls){0};
 }
 
-// A text as an element of a BYTES tensor; that of a number, as a null request has it, is empty.
+// Adds a text as an element of a BYTES tensor; it is empty for a null request.
 static error *add_text(request *r, input_segment *data)
 {
   uint32_t size = r->correlation_text != NULL ? (uint32_t)strlen(r->correlation_text) : 0;
@@ -74,13 +74,13 @@ static error *add_text(request *r, input_segment *data)
 static error *correlation_data(const sequence_control *c, request *r, input_segment *data)
 {
   const request_input *shown = request_find_input(r, c->name);
-  if (shown != NULL && shown->is_override) { // it goes again
+  if (shown != NULL && shown->is_override) { // it is executed again
     *data = shown->data.segments[0];
     return NULL;
   }
   if (c->datatype == TRITONSERVER_TYPE_BYTES)
     return add_text(r, data);
-  // Of a 32-bit one the lower half: hosts are little-endian.
+  // For a 32-bit type this is the lower half: hosts are little-endian.
   *data = (input_segment){.base = &r->correlation_id, .size = datatype_byte_size(c->datatype)};
   return NULL;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Null requests stand in rows whose sequences have no request now, as in Triton: inputs of the same
-// types and shapes, zero; no outputs; READY false. Nobody waits for what they answer.
+// Null requests fill rows whose sequences have no request now, as in Triton: zeroed inputs of the
+// same types and shapes, no outputs, READY false. Their answers are dropped.
 #include "core/sequence_rows.h"
 
 #include "base/checked.h"
@@ -15,7 +15,7 @@
 
 static const char zeros[65536];
 
-// ---- a client that wants nothing ----
+// ---- the client of null requests ----
 
 static TRITONSERVER_Error *refuse_memory(struct TRITONSERVER_ResponseAllocator *allocator,
                                          const char *tensor, size_t size,
@@ -63,7 +63,7 @@ static error *append_zeros(request *r, const char *name, size_t size)
   return NULL;
 }
 
-// The values of a shape tensor are those of the batch.
+// A null request has the values of the batch's shape tensors.
 static error *copy_data(request *r, const request_input *from)
 {
   for (uint32_t i = 0; i < from->data.segment_count; i++) {
@@ -80,7 +80,7 @@ static error *copy_data(request *r, const request_input *from)
   return NULL;
 }
 
-// A text is empty: its length is zero.
+// Elements of BYTES are empty texts: their length is zero.
 static error *copy_input(request *r, const request_input *from)
 {
   int64_t elements;
@@ -100,7 +100,7 @@ static error *add_states(request *r, const sequence_states *like)
   sequence_states *states;
   RETURN_IF_ERROR(sequence_states_new_null(like, &states));
   error *e = request_set_states(r, states);
-  sequence_states_unref(states); // the request has it
+  sequence_states_unref(states); // the request has its own reference
   return e;
 }
 
@@ -138,7 +138,7 @@ static error *new_null_request(const request *from, const sequence_controls *con
 
 // ---- rows ----
 
-// By their rows, in i->items; NULL where there is none. Returns the number of rows.
+// Sorts the requests by row into i->items; empty rows are NULL. Returns the number of rows.
 static uint32_t sort(instance *i, size_t first, uint32_t count)
 {
   uint32_t rows = 0;

@@ -7,7 +7,7 @@
 #include "core/instance.h"
 
 // Moves the `count` requests of the batch that begins at `first` to the rows of their sequences,
-// and puts null requests into rows below that are empty. Returns how many there are then. Errors:
+// and puts null requests into empty rows between. *arranged: the number of rows. Errors:
 // UNAVAILABLE; the requests are where they were.
 error *sequence_rows_arrange(instance *i, size_t first, uint32_t count, uint32_t *arranged);
 

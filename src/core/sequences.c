@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See sequences.h. What the table decides is done after the lock: requests go to their instances'
-// schedulers or are refused. Only one request of a sequence is under way, so that none overtakes
-// another meanwhile.
+// See sequences.h. The table decides under the lock; the outcome is carried out after it: requests
+// go to their instances' schedulers or are refused. Only one request of a sequence is under way, so
+// that none overtakes another meanwhile.
 #include "core/sequences.h"
 
 #include "base/checked.h"
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What an instance pulls from.
+// The queue that an instance pulls from.
 typedef struct instance_queue {
   scheduler *scheduler;
   ordering *ordering; // NULL: without preserve_ordering
@@ -36,12 +36,12 @@ typedef struct queue_set {
 
 typedef enum tenancy {
   TENANT_STAYS,
-  TENANT_LEAVES, // when its sequences have ended
-  TENANT_LEFT,   // no sequence is left
+  TENANT_LEAVES, // after its last sequence
+  TENANT_LEFT,   // it has no sequence
 } tenancy;
 
 typedef struct tenant {
-  instance *instance; // NULL: the queue is for one that comes
+  instance *instance; // NULL: the queue waits for a new instance
   tenancy tenancy;
 } tenant;
 
@@ -52,19 +52,19 @@ struct sequences {
   sequence_controls controls;
   bool has_rows;            // direct: each sequence has a row of the batch
   bool is_iterative;        // a request is a sequence, and may be released with RESCHEDULE
-  scheduler_config batches; // of each instance
-  uint32_t *preferred;      // sizes of those
+  scheduler_config batches; // of each instance's scheduler
+  uint32_t *preferred;      // its preferred batch sizes
   bool is_ordered;          // preserve_ordering
-  // Replaced by a larger one when instances come; who reads it needs no lock. The former ones stay.
+  // Replaced by a larger set when instances come. Readers need no lock; former sets stay.
   _Atomic(queue_set *) queues;
 
   pthread_mutex_t lock; // guards all below
-  tenant *tenants;      // of the queues
+  tenant *tenants;      // one for each queue
   void (*vacated)(instance *i);
   sequence_table *table;
-  sequence_outcome later; // of cancellations: for the timer, as nobody is called back from within
-  uint64_t timer_at_ns;   // when the timer fires at the latest
-  uint64_t last_made_id;  // of an iterative sequence
+  sequence_outcome later; // of cancellations, carried out by the timer: a cancel calls nobody back
+  uint64_t timer_at_ns;   // the timer fires at this moment at the latest
+  uint64_t last_made_id;  // for requests that are sequences of their own
   timer timer;            // guarded by the timekeeper
 };
 
@@ -114,7 +114,7 @@ static error *grow_tenants(sequences *s, size_t present, size_t count)
   return NULL;
 }
 
-// So many queues at least.
+// Makes queues up to `count`.
 static error *grow_queues(sequences *s, size_t count)
 {
   queue_set *former = queues_of(s);
@@ -216,8 +216,8 @@ void sequences_free(sequences *s)
   free(s);
 }
 
-// The number of the queue of an instance, or with NULL of one that is for an instance that comes;
-// else the count of queues. Locked.
+// The number of the instance's queue, or, for NULL, of a queue that waits for an instance; the
+// number of queues when there is none. The lock is held.
 static size_t number_of(const sequences *s, const instance *i)
 {
   assert(lock_is_held(&s->lock));
@@ -246,13 +246,13 @@ void sequences_detach(sequences *s, const instance *i)
 {
   LOCK_SCOPE(&s->lock);
   const size_t number = number_of(s, i);
-  if (number < queues_of(s)->count) // it is not passive
+  if (number < queues_of(s)->count) // else the instance is passive
     s->tenants[number].instance = NULL;
 }
 
-// ---- what an outcome leads to, without the lock ----
+// ---- outcomes, carried out without the lock ----
 
-// The next moment for the timer, if it is not armed for one before. Locked.
+// The next moment for the timer, unless it is armed for an earlier one. The lock is held.
 static uint64_t next_alarm(sequences *s)
 {
   assert(lock_is_held(&s->lock));
@@ -269,7 +269,7 @@ static void arm(sequences *s, uint64_t alarm_ns)
     timekeeper_arm(s->timekeeper, &s->timer, alarm_ns);
 }
 
-// The states of its sequence: first ones where it starts.
+// Gives the request the states of its sequence; a request that starts one gets first states.
 static error *give_states(const sequences *s, request *r)
 {
   sequence *of = r->item.sequence;
@@ -285,9 +285,9 @@ static error *give_states(const sequences *s, request *r)
 static error *start(sequences *s, request *r)
 {
   const sequence_slot *slot = r->item.sequence->slot;
-  assert(!sequence_item_waits(&r->item)); // the only one of its sequence, until its release
+  assert(!sequence_item_waits(&r->item)); // no other request of its sequence is under way
   refusal reason;
-  bool has_place = r->factory->ordering != NULL; // it goes again
+  bool has_place = r->factory->ordering != NULL; // it is executed again
   const instance_queue *queue = &queues_of(s)->list[slot->instance];
   r->item.slot = queue->ordering != NULL && !has_place ? &r->factory->slot : NULL;
   RETURN_IF_ERROR(sequence_controls_add(&s->controls, r));
@@ -306,7 +306,7 @@ static void free_all(list *over)
   }
 }
 
-// The request that is under way is over; what follows is added to `o`.
+// The request of a sequence is over; adds what follows to `o`.
 static void release(sequences *s, request *r, sequence_outcome *o)
 {
   pthread_mutex_lock(&s->lock);
@@ -318,7 +318,7 @@ static void release(sequences *s, request *r, sequence_outcome *o)
   arm(s, alarm_ns);
 }
 
-// One that was to leave, and has no sequence any more; it is told once.
+// An instance that leaves and has no sequence any more; each is returned once.
 static instance *take_vacated(sequences *s)
 {
   LOCK_SCOPE(&s->lock);
@@ -333,7 +333,7 @@ static instance *take_vacated(sequences *s)
   return NULL;
 }
 
-// Before anything is refused or given back: `s` is there as long as that is.
+// Called before requests are refused or given back, as long as these keep `s` alive.
 static void tell_vacated(sequences *s, sequence_outcome *o)
 {
   instance *i;
@@ -344,7 +344,8 @@ static void tell_vacated(sequences *s, sequence_outcome *o)
     s->vacated(i);
 }
 
-// Hands requests to their instances. One that cannot go is refused, and its sequence goes on.
+// Hands requests to their instances. A request that cannot go is refused, and its sequence
+// continues.
 static void start_all(sequences *s, sequence_outcome *o)
 {
   list_node *node;
@@ -366,7 +367,7 @@ static void refuse_all(list *items, refusal reason)
     refuse_item(NULL, container_of(node, queue_item, node), reason);
 }
 
-// The last request that is refused may be the model's last one.
+// The last refused request may be the model's last reference.
 static void carry_out(sequences *s, sequence_outcome *o, refusal reason)
 {
   tell_vacated(s, o);
@@ -402,7 +403,7 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
 
 // ---- what the threads call ----
 
-// The sequence's name, as text; `number` has room for one that is a number.
+// The sequence's name as text; `number` has room for a numeric one.
 static const char *name_of(const request *r, char number[24])
 {
   snprintf(number, 24, "%" PRIu64, r->correlation_id);
@@ -432,7 +433,7 @@ static refusal refusal_of(sequence_verdict verdict)
   }
 }
 
-// It is the client's from here on.
+// From here on the request is the client's.
 static void give_back(request *r)
 {
   request_drop_states(r);
@@ -444,7 +445,7 @@ static void give_back(request *r)
   r->in_own_sequence = false;
 }
 
-// The request may be executed and gone once the lock is free.
+// Once the lock is free, the request may be executed and gone.
 static sequence_verdict add(sequences *s, request *r, sequence_outcome *o, uint64_t *alarm_ns)
 {
   LOCK_SCOPE(&s->lock);
@@ -489,7 +490,7 @@ bool sequences_add(sequences *s, request *r, refusal *reason)
   return true;
 }
 
-// Behind what waits for its instance, as a request without START and END.
+// Queues the request again, without START and END, behind what waits for its instance.
 static void go_again(sequences *s, request *r)
 {
   uint64_t now_ns = clock_monotonic_ns();
@@ -503,7 +504,7 @@ static void go_again(sequences *s, request *r)
     refuse_request(r, e, FAILURE_REJECTED);
 }
 
-// One request of a sequence is under way at a time, so that its life needs no lock.
+// One request of a sequence is under way at a time, so its `life` needs no lock.
 static error *go_on_in(request *r, void *life)
 {
   sequence *s = r->item.sequence;
@@ -533,14 +534,14 @@ static bool ends(const request *r)
   return r->item.sequence != NULL && (r->flags & TRITONSERVER_REQUEST_FLAG_SEQUENCE_END) != 0;
 }
 
-// As in Triton, a client that was told of the end finds the slot free.
+// As in Triton, the slot is free before a client can learn of the end.
 void sequences_taken(sequences *s, request *const *batch, uint32_t count)
 {
   sequence_outcome o;
   uint32_t first = 0;
   while (first < count && !ends(batch[first]))
     first++;
-  if (first == count || s->is_iterative) // there the end comes with the release
+  if (first == count || s->is_iterative) // an iterative sequence ends at its release
     return;
   sequence_outcome_init(&o);
   pthread_mutex_lock(&s->lock);
@@ -568,8 +569,8 @@ bool sequences_released(void *sequences_pointer, request *r, uint32_t flags)
   return false;
 }
 
-// Takes out what waits for its turn, with what would have followed it. The scheduler that has it
-// instead, if it is under way: then it is that one's to say.
+// Takes out a request that waits for its turn, and the requests that followed it. If the request is
+// under way, returns the scheduler that has it, which decides.
 static scheduler *cut(sequences *s, request *r, bool *was_cut)
 {
   LOCK_SCOPE(&s->lock);
@@ -579,7 +580,7 @@ static scheduler *cut(sequences *s, request *r, bool *was_cut)
   if (!*was_cut)
     return queues_of(s)->list[r->item.sequence->slot->instance].scheduler;
   sequence_table_cut(s->table, &r->item, clock_monotonic_ns(), &s->later);
-  list_remove(&r->item.node); // the caller's
+  list_remove(&r->item.node); // the caller has the request
   s->timer_at_ns = 0;
   return NULL;
 }
@@ -623,7 +624,7 @@ error *sequences_prepare(sequences *s, const Inference__ModelConfig *config, siz
   return added > present ? grow_queues(s, queues_of(s)->count + added - present) : NULL;
 }
 
-// The table's slots for those that were attached and have none. False: memory is short.
+// Opens slots in the table for attached instances that have none. False: memory is short.
 static bool open_attached(sequences *s, uint32_t *numbers, sequence_outcome *o)
 {
   assert(lock_is_held(&s->lock));
@@ -659,7 +660,7 @@ bool sequences_leave(sequences *s, const instance *i, void (*vacated)(instance *
   LOCK_SCOPE(&s->lock);
   const size_t number = number_of(s, i);
   if (number == queues_of(s)->count)
-    return true; // a passive one
+    return true; // a passive instance
   s->vacated = vacated;
   sequence_table_close(s->table, (uint32_t)number);
   const bool left = sequence_table_inhabited(s->table, (uint32_t)number) == 0;
@@ -667,7 +668,7 @@ bool sequences_leave(sequences *s, const instance *i, void (*vacated)(instance *
   return left;
 }
 
-// ---- its end ----
+// ---- the end ----
 
 void sequences_stop(sequences *s)
 {
@@ -696,7 +697,7 @@ void sequences_abandon(sequences *s)
   carry_out(s, &o, REFUSAL_STOPPED);
   const queue_set *set = queues_of(s);
   for (size_t i = 0; i < set->count; i++) {
-    scheduler_stop(set->list[i].scheduler); // an iterative request that goes again is refused then
+    scheduler_stop(set->list[i].scheduler); // so iterative requests are not queued again
     scheduler_abandon(set->list[i].scheduler);
   }
 }
@@ -704,7 +705,7 @@ void sequences_abandon(sequences *s)
 void sequences_close(sequences *s)
 {
   if (s->table == NULL)
-    return; // it was never complete
+    return; // sequences_new failed
   timekeeper_cancel(s->timekeeper, &s->timer);
   assert(list_is_empty(&s->later.start) && list_is_empty(&s->later.refused));
   sequence_table_abandon(s->table, &s->later);
@@ -714,7 +715,7 @@ void sequences_close(sequences *s)
     scheduler_stop(set->list[i].scheduler);
 }
 
-// ---- what is asked ----
+// ---- counts ----
 
 size_t sequences_pending(sequences *s)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's life and its answers about models. What blocks is called by the embedding program's
-// threads or the front ends' job threads.
+// The server's life, and loads and unloads on request. Functions that block are called by the
+// embedding program's threads or the front ends' job threads.
 #include "core/server.h"
 
 #include "base/buffer.h"
@@ -33,7 +33,7 @@
 #include <string.h>
 
 #define NS_PER_SECOND  1000000000u
-#define DRAIN_CHECK_NS 10000000u // how often a stopping server counts the requests inside
+#define DRAIN_CHECK_NS 10000000u // how often a stopping server counts its requests
 
 // ---- start ----
 
@@ -59,7 +59,7 @@ static error *check_options(const server_options *o)
   return NULL;
 }
 
-// The operator's mistakes show before anything is loaded.
+// Finds the operator's mistakes before anything is loaded.
 static error *look_at_repositories(const server_options *o)
 {
   repository_listing listing;
@@ -78,7 +78,7 @@ static error *add_link_roots(file_policy *links, const string_list *dirs)
   return NULL;
 }
 
-// Links are followed wherever they lead, unless they are kept.
+// Links are followed wherever they lead, unless keeps_links is set.
 static error *init_links(server *s)
 {
   const server_options *o = &s->options;
@@ -89,7 +89,7 @@ static error *init_links(server *s)
   return add_link_roots(&s->links, &o->model_repositories);
 }
 
-// Whether it is the kernel that keeps paths where they belong.
+// Logs when the kernel cannot keep paths below their roots.
 static void log_who_walks_paths(void)
 {
   int reason = files_walk_reason();
@@ -115,7 +115,7 @@ static void set_startup(server *s, startup_state to)
   s->startup = to;
 }
 
-// Unless the server is to end.
+// Does nothing when the server is about to end.
 static error *begin_polling(server *s)
 {
   if (s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_POLL ||
@@ -136,7 +136,7 @@ static void *run_startup(void *server_pointer)
   model_metrics_await(s->metrics);
   server_log_tables(s);
   server_state expected = SERVER_STARTING;
-  if (e == NULL || !s->options.exit_on_error) // else it is to end, and was never ready
+  if (e == NULL || !s->options.exit_on_error) // else the server ends, and is never ready
     atomic_compare_exchange_strong(&s->state, &expected, SERVER_READY);
   LOCK_SCOPE(&s->lock);
   s->startup_failure = e != NULL ? strdup(error_message(e)) : NULL;
@@ -200,7 +200,7 @@ static error *make_server(const server_options *options, server **result)
   return NULL;
 }
 
-// Unless it has begun, or the server is to end already.
+// Does nothing if start-up has begun.
 static error *begin_startup(server *s)
 {
   LOCK_SCOPE(&s->lock);
@@ -247,7 +247,7 @@ static error *start_up(server *s)
   error *e = await_startup(s);
   if (s->options.exit_on_error)
     return e;
-  error_free(e); // logged; the server runs with what there is
+  error_free(e); // logged; the server runs with the models that are loaded
   return NULL;
 }
 
@@ -350,7 +350,7 @@ static uint64_t inflight(server *s)
   return sum;
 }
 
-// Waits until no request is inside; false when the time is over.
+// Waits until no request is inside. False: the time is over.
 static bool drain(server *s, uint64_t deadline_ns)
 {
   const struct timespec pause = {.tv_nsec = DRAIN_CHECK_NS};
@@ -362,8 +362,8 @@ static bool drain(server *s, uint64_t deadline_ns)
   return true;
 }
 
-// Answers what is still queued, also for versions that are leaving: unloaded or replaced. They are
-// referenced meanwhile, and their list is not locked: the answers drop references.
+// Answers queued requests, also of versions that leave. Each model is referenced and the list is
+// not locked, because the answers drop references.
 static void abandon_queues(server *s)
 {
   model *m = NULL;
@@ -374,7 +374,7 @@ static void abandon_queues(server *s)
   }
 }
 
-// Waits for the start-up thread, whose loads fail early now; false when the time is over.
+// Waits for the start-up thread, whose loads now fail early. False: the time is over.
 static bool await_startup_until(server *s, uint64_t deadline_ns)
 {
   LOCK_SCOPE(&s->lock);
@@ -383,7 +383,7 @@ static bool await_startup_until(server *s, uint64_t deadline_ns)
   return s->startup != STARTUP_RUNNING;
 }
 
-// The requests that this lets go drop references: the list is not locked.
+// The list is not locked: the requests that this releases drop references.
 void server_end_sequences(server *s)
 {
   model *m = NULL;
@@ -420,11 +420,11 @@ void server_free(server *s)
   if (s == NULL)
     return;
   AUTO_ERROR error *e = server_stop(s);
-  model_metrics_free(s->metrics); // it visits the models, as the watch does
+  model_metrics_free(s->metrics); // scrapes visit the models, as the watch does
   gpu_watch_stop(s->environment.gpu_watch);
   if (e != NULL)
     log_error("%s", error_message(e));
-  // After a stop that ran out of time a backend may still be at work with all of this.
+  // After a stop that ran out of time, a backend may still use all of this.
   if (e != NULL || !live_models_fini(&s->live))
     return;
   if (s->startup != STARTUP_DUE)
@@ -483,7 +483,7 @@ static void load_wished(server *s, model_wish *wishes, size_t count)
   demand_settle(s->demand);
 }
 
-// Both texts when there are two, each of its model.
+// Joins the texts of two errors, each of which names its model.
 static error *join_errors(error *first_owned, error *second_owned)
 {
   if (first_owned == NULL || second_owned == NULL)
@@ -495,7 +495,7 @@ static error *join_errors(error *first_owned, error *second_owned)
   return e;
 }
 
-// One model, or with namespacing those of all repositories.
+// Loads the model; with namespacing those of this name in all repositories.
 static error *load_found(server *s, const repository_listing *found, const char *config_json)
 {
   error *e = NULL;
@@ -553,7 +553,7 @@ error *server_load_model_files(server *s, const char *name, const char *config_j
                                   .folder = (char *)name};
   model_wish wish = {.found = &found, .config_json = config_json, .files = stored};
   load_wished(s, &wish, 1);
-  upload_unref(stored); // the load has its own
+  upload_unref(stored); // the load has its own reference
   return wish.failure;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's options: defaults, lists, copying. Called by api/server_options.c while a program
-// sets options, and by the server when it starts.
+// The server's options: defaults, lists, copies. Called by api/server_options.c while a program
+// sets options, and by the server at its start.
 #include "core/server_options.h"
 
 #include "base/text.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of a server, shared by the files that make it, load its models and answer questions.
+// The inside of a server, for the files that make it, load its models and answer questions.
 #ifndef NEREID_CORE_SERVER_STATE_H
 #define NEREID_CORE_SERVER_STATE_H
 
@@ -21,12 +21,12 @@ typedef enum server_state {
   SERVER_EXITING,
 } server_state;
 
-#define PINNED_SHARES 2 // of the pinned pool, for what clients hold (api/gpu_memory.c)
+#define PINNED_SHARES 2 // shares of the pinned pool that clients may take (api/gpu_memory.c)
 
 typedef enum startup_state {
   STARTUP_DUE,
-  STARTUP_RUNNING, // its thread was started and is not joined
-  STARTUP_OVER,    // the same, but it has done its work
+  STARTUP_RUNNING, // the thread is started and not joined
+  STARTUP_OVER,    // the same, but its work is done
 } startup_state;
 
 struct TRITONSERVER_Server {
@@ -40,13 +40,13 @@ struct TRITONSERVER_Server {
   struct response_cache *cache; // NULL: there is none
   timekeeper *timekeeper;
   model_table models;
-  _Atomic bool has_rules; // some model has rules about its versions, or had some
+  _Atomic bool has_rules; // a model has rules about its versions, or had some
   live_models live;
   load_pool pool;
   struct demand *demand;                         // NULL unless models are loaded on demand
-  struct model_metrics *metrics;                 // NULL when there are to be none
-  struct poller *poller;                         // once start-up is over, under poll; else NULL
-  _Atomic uint64_t pinned_shares[PINNED_SHARES]; // bytes that are taken of each
+  struct model_metrics *metrics;                 // NULL without metrics
+  struct poller *poller;                         // under poll, after start-up; else NULL
+  _Atomic uint64_t pinned_shares[PINNED_SHARES]; // bytes taken of each share
   _Atomic server_state state;
   _Atomic unsigned int exit_timeout_seconds;
 
@@ -54,7 +54,7 @@ struct TRITONSERVER_Server {
   pthread_mutex_t lock; // guards what follows and `done` of all load_operations
   pthread_cond_t changed;
   startup_state startup;
-  char *startup_failure; // once it is over; NULL: all models are in
+  char *startup_failure; // valid once start-up is over; NULL: all models are in
 };
 
 static inline server_state server_state_of(const server *s)

@@ -39,7 +39,6 @@ const char *const *server_extensions(void)
   return extensions;
 }
 
-// A version that is meant by its number.
 static error *find_number(model_entry *entry, int64_t version, const version_slot **slot)
 {
   *slot = model_entry_version(entry, version);
@@ -65,7 +64,7 @@ static inline error *find_version(model_entry *entry, int64_t version, model **m
   return NULL;
 }
 
-// Each request comes here: one that names no version of a model without rules is through at once.
+// Each request comes here; without a version and without rules it takes the shortest way.
 error *server_find_model(server *s, const char *name, int64_t version, model **m)
 {
   model_entry *entry = s->models.namespacing ? NULL : model_table_find(&s->models, name);
@@ -93,8 +92,8 @@ error *server_is_live(server *s, bool *live)
   return NULL;
 }
 
-// False: there is no version with this index. `*well`: it is READY, with its model referenced in
-// `*m`, or meant to be away, and the entry is well.
+// False: there is no version with this index. *m: the version's model, referenced, if it is READY.
+// *well: the entry has no failure that counts, and the version is READY or excused.
 static bool look_at_version(model_entry *entry, size_t index, model **m, bool *well)
 {
   *m = NULL;
@@ -120,9 +119,9 @@ static void ask_entry(model_entry *entry)
     }
 }
 
-// Whether all versions are well, and the instances of those that serve. They are asked without the
-// lock. Where a request may have any model of the repository loaded, one that cannot be is not the
-// server's fault.
+// Whether all versions are well, and the instances of READY versions, which are asked without the
+// lock. On demand a request may load any model of the repository; that a model cannot be loaded is
+// then not the server's fault.
 static bool entry_is_ready(model_entry *entry, bool on_demand)
 {
   bool ready = true, well;
@@ -218,7 +217,7 @@ static void visit_row(const index_walk *walk, index_row row)
 
 #define FAULT_TEXT_BYTES 1024
 
-// A version that was loaded is ready while its instances are.
+// A READY version counts as UNAVAILABLE while one of its instances is at fault.
 static void visit_loaded(const index_walk *walk, const char *name, model *m, int64_t version)
 {
   char fault[FAULT_TEXT_BYTES];
@@ -227,7 +226,7 @@ static void visit_loaded(const index_walk *walk, const char *name, model *m, int
                               faulty ? fault : ""});
 }
 
-// False: there are no more versions. The instances are asked without the lock.
+// False: there are no more versions. Instances are asked without the lock.
 static bool visit_version(const index_walk *walk, model_entry *entry, size_t i, bool listed)
 {
   model *loaded = NULL;
@@ -251,7 +250,7 @@ static bool visit_version(const index_walk *walk, model_entry *entry, size_t i, 
   return found;
 }
 
-// Rows of a model that has a state. `listed`: its directory is there.
+// Visits the rows of a model that has a state. `listed`: its directory is there.
 static void visit_entry(const index_walk *walk, model_entry *entry, bool listed)
 {
   pthread_mutex_lock(&entry->lock);
@@ -267,7 +266,7 @@ static void visit_entry(const index_walk *walk, model_entry *entry, bool listed)
 static void visit_dir(const index_walk *walk, server *s, const repository_model *found)
 {
   model_entry *entry = model_table_find(&s->models, found->name);
-  if (found->duplicate) // Triton lists these even when only READY ones are asked for
+  if (found->duplicate) // as in Triton, listed even when only READY ones are asked for
     walk->visit(walk->context, &(index_row){found->bare, -1, VERSION_UNAVAILABLE,
                                             "model appears in two or more repositories"});
   else if (entry != NULL)
@@ -287,7 +286,7 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
   model_entry **entries AUTO_FREE = NULL;
   error *e = repository_scan(&s->repositories, &listing);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
-    // It is gone; what serves from it does not depend on it.
+    // The repository is gone; models that serve from it do not need it.
     log_error("index: %s", error_message(e));
     error_free(e);
     e = NULL;
@@ -298,7 +297,7 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
     repository_listing_fini(&listing);
     return e;
   }
-  // Both are sorted by name: models whose directory is gone come between the directories.
+  // Both are sorted by name; models whose directory is gone are listed between the directories.
   for (size_t i = 0; i <= listing.count; i++) {
     const char *next = i < listing.count ? listing.items[i].name : NULL;
     for (; at < count && (next == NULL || strcmp(entries[at]->name, next) < 0); at++)

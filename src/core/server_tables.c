@@ -25,7 +25,7 @@ static void log_and_free(table *t)
   table_fini(t);
 }
 
-// What a row of the table of backends says of the backend's frameworks.
+// The frameworks of a backend, for its row.
 typedef struct framework_cell {
   const char *backend;
   buffer text;
@@ -55,7 +55,7 @@ static void add_backend(void *context, const backend *b)
                                   frameworks != NULL ? frameworks : ""});
 }
 
-// Triton's columns, and one more where a backend has told of a framework.
+// Triton's columns, and a further one when a backend has reported a framework.
 static void log_backends(server *s)
 {
   table backends;
@@ -110,7 +110,7 @@ static void add_option(table *t, const char *name, const char *format, ...)
   table_add(t, (const char *const[]){name, value != NULL ? value : ""});
 }
 
-// One row for each text: "<name><number><end>".
+// Adds a row for each text: "<name><number><end>".
 static void add_list(table *t, const char *name, const char *end, const string_list *list)
 {
   for (size_t i = 0; i < list->count; i++) {
@@ -120,7 +120,7 @@ static void add_list(table *t, const char *name, const char *end, const string_l
   }
 }
 
-// As Triton prints them.
+// In Triton's format.
 static void add_resources(table *t, const setting_list *resources)
 {
   for (size_t i = 0; i < resources->count; i++) {
@@ -132,7 +132,7 @@ static void add_resources(table *t, const setting_list *resources)
   }
 }
 
-// With the sizes that the operator has not set, of devices that are there; ordered by device.
+// Adds the pool sizes that the operator set, and the defaults of usable devices; ordered by device.
 static void add_pools(table *t, const server *s)
 {
   const config_gpus gpus = gpus_supported(s->environment.gpus);
@@ -147,7 +147,7 @@ static void add_pools(table *t, const server *s)
   }
 }
 
-// The rows that Triton has, in its order.
+// Adds Triton's rows, in Triton's order.
 static void add_options(table *t, const server *s)
 {
   static const char *const modes[] = {[TRITONSERVER_MODEL_CONTROL_NONE] = "MODE_NONE",
@@ -216,7 +216,7 @@ void server_log_tables(server *s)
   table models;
   size_t count;
   model_entry **entries AUTO_FREE = NULL;
-  error_free(model_table_sorted(&s->models, &entries, &count)); // then a table without rows
+  error_free(model_table_sorted(&s->models, &entries, &count)); // on an error the table is empty
   table_init(&models, 3, (const char *const[]){"Model", "Version", "Status"});
   for (size_t i = 0; i < count; i++)
     add_model(&models, entries[i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shadow ends when its sender, its final response and its release are through, in any order.
+// A shadow ends after its submission has returned, its final response and its release, in any
+// order.
 #include "core/shadow.h"
 
 #include "base/cleanup.h"
@@ -25,14 +26,14 @@ const char *const shadow_outcome_names[SHADOW_OUTCOMES] = {
 };
 
 struct shadow {
-  list_node node; // in `sent`, guarded by its lock
+  list_node node; // in all->sent, guarded by all->lock
   shadows *all;
   shadow_counts *counts;
   request *request; // owned
-  size_t bytes;     // of what follows
-  uint64_t cancels; // all->cancels when it was made
+  size_t bytes;     // of `inputs`
+  uint64_t cancels; // all->cancels when the shadow was made
   uint64_t begun_ns;
-  _Atomic int awaited; // see above
+  _Atomic int awaited; // submission, final response, release
   _Atomic int outcome; // shadow_outcome
   _Alignas(INPUT_ALIGNMENT) char inputs[];
 };
@@ -158,7 +159,7 @@ static bool is_readable(const input_data *data)
   return true;
 }
 
-// SHADOW_SUCCEEDED: it may be copied, into *bytes.
+// SHADOW_SUCCEEDED: the inputs may be copied, and take *bytes.
 static shadow_outcome measure(const request *r, size_t *bytes)
 {
   *bytes = 0;
@@ -227,11 +228,11 @@ static error *copy_request(shadow *s, const request *from, model *to)
   return NULL;
 }
 
-// It was never the version's.
+// Frees a shadow that was never submitted.
 static void give_up(shadow *s)
 {
   if (s->request != NULL)
-    s->request->times.start = 1; // else it would count as one that its client could not write
+    s->request->times.start = 1; // else it would count as a request that its client failed to write
   end(s);
 }
 

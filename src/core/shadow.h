@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of requests that go to another version of their model, for its operator to see how it
-// does: their answers are counted and dropped. Nothing of it holds up or fails the request that was
-// copied: there is an end to how many there are, and to what they hold. Made by whoever submits
-// that request, ended by whoever answers them.
+// Copies of requests for another version of their model, so that its operator sees how it does;
+// their answers are counted and dropped. A shadow never delays or fails the request that it copies:
+// their number and memory are limited. Made by the thread that submits that request, ended by the
+// threads that answer the shadow.
 #ifndef NEREID_CORE_SHADOW_H
 #define NEREID_CORE_SHADOW_H
 
@@ -16,37 +16,36 @@
 
 #define SHADOWS_MAX_IN_FLIGHT  64          // of a model
 #define SHADOWS_MAX_BYTES      (64u << 20) // of their inputs
-#define SHADOW_MAX_INPUT_BYTES (16u << 20) // of one: a copy of more would be felt
+#define SHADOW_MAX_INPUT_BYTES (16u << 20) // of one request: a larger copy would take long
 
 typedef enum shadow_outcome {
   SHADOW_SUCCEEDED,
   SHADOW_FAILED,
-  SHADOW_CANCELLED, // its model was unloaded, loaded anew, or the server stopped
-  SHADOW_REFUSED,   // by the version: a full queue, inputs that it has not
-  SHADOW_BUSY,      // dropped: there were as many as there may be
+  SHADOW_CANCELLED, // its model was unloaded or reloaded, or the server stopped
+  SHADOW_REFUSED,   // by the version: a full queue, or inputs that it does not have
+  SHADOW_BUSY,      // dropped: too many in flight, or too much memory
   SHADOW_TOO_LARGE, // dropped
-  SHADOW_ELSEWHERE, // dropped: an input is not in memory that the processor reads
-  SHADOW_NOT_READY, // dropped: the version is not
+  SHADOW_ELSEWHERE, // dropped: an input is in memory of a GPU
+  SHADOW_NOT_READY, // dropped: the version is not READY
   SHADOW_NO_MEMORY, // dropped
   SHADOW_OUTCOMES,
 } shadow_outcome;
 
-extern const char *const shadow_outcome_names[SHADOW_OUTCOMES]; // as metrics show them
-
-// What became of the shadows that went to a version.
+extern const char *const shadow_outcome_names[SHADOW_OUTCOMES]; // in metrics
+// The outcomes of the shadows of a version.
 typedef struct shadow_counts {
   struct shadow_counts *next;
   int64_t version;
   _Atomic uint64_t of[SHADOW_OUTCOMES];
-  _Atomic uint64_t ns; // of those that succeeded, from submission to end
+  _Atomic uint64_t ns; // of successful ones, from submission to end
 } shadow_counts;
 
 typedef struct shadows { // of a model
-  pthread_mutex_t lock;  // guards what follows; the counts in `counts` change without
-  list sent;             // those that the core has
+  pthread_mutex_t lock;  // guards what follows; not the numbers in a shadow_counts
+  list sent;             // shadows that the core has
   size_t in_flight;
   size_t bytes;
-  uint64_t cancels; // so far
+  uint64_t cancels; // calls of shadows_cancel
 } shadows;
 
 typedef struct shadow shadow;
@@ -54,10 +53,9 @@ typedef struct shadow shadow;
 void shadows_init(shadows *all);
 void shadows_fini(shadows *all); // none may be in flight
 
-// Copies `r`, which is to be submitted, for `to`, whose reference is taken over. NULL: it is
-// dropped, and counted.
+// Copies `r`, which is about to be submitted, for the version `to`. NULL: dropped, and counted.
 shadow *shadow_new(shadows *all, shadow_counts *counts, const request *r, model *to_owned);
-// One of the two, once `r` was submitted, or was not.
+// One of the two must follow: send once `r` was submitted, drop if it was not.
 void shadow_send(shadow *s_owned);
 void shadow_drop(shadow *s_owned);
 
@@ -66,7 +64,7 @@ static inline void shadow_count(shadow_counts *counts, shadow_outcome outcome)
   atomic_fetch_add_explicit(&counts->of[outcome], 1, memory_order_relaxed);
 }
 
-// Ends those in flight, soon.
+// Cancels the shadows in flight.
 void shadows_cancel(shadows *all);
 
 #endif

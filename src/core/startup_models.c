@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which models a server loads at its start, and their loads. On the start-up thread; the loads
-// begin on threads of the pool.
+// The models that a server loads at its start, and their loads. On the start-up thread; threads of
+// the pool begin the loads.
 #include "core/startup_models.h"
 
 #include "base/buffer.h"
@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-// Whether this model is to be loaded at the start.
 static bool is_startup_model(const server *s, const char *name)
 {
   return s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT ||
@@ -31,7 +30,7 @@ static void tell_absent(server *s, const char *name)
     log_error("failed to poll model '%s': %s.", name, error_message(why));
 }
 
-// Logs start-up models that are in no repository. False when there is one.
+// Logs start-up models that are in no repository. False: there are some.
 static bool all_are_found(server *s, const repository_listing *listing)
 {
   bool all = true;
@@ -49,20 +48,20 @@ static bool all_are_found(server *s, const repository_listing *listing)
   return all;
 }
 
-// One model's load at the start; a thread of the pool begins it.
+// The load of one model at the start; a thread of the pool begins it.
 typedef struct startup_load {
   load_task task;
   server *server;
   const repository_model *found;
   load_operation *operation; // NULL: there is nothing to wait for
-  load_steps steps;          // of an ensemble, which has not begun
+  load_steps steps;          // of an ensemble, whose load has not begun
   bool failed;
-  bool no_model; // and not failed
-  size_t *left;  // loads that have not begun; guarded by server->lock
+  bool no_model; // the directory is none, which is no failure
+  size_t *left;  // loads that have not begun yet; guarded by server->lock
 } startup_load;
 
-// Whether the directory was never meant to be one: .git, lost+found, scripts. Who asks for it by
-// name gets the reason why it does not load.
+// Whether the directory was never meant to be a model: .git, lost+found, scripts. For a model that
+// was asked for by name, the load reports the reason.
 static bool is_no_model(const startup_load *l)
 {
   server *s = l->server;
@@ -87,7 +86,7 @@ static void begin_startup_load(load_task *task)
     log_error("failed to poll model '%s': not unique across all model repositories",
               l->found->name);
   else if (!l->no_model)
-    e = lifecycle_begin_load( // logs a failure
+    e = lifecycle_begin_load( // logs its failure
         l->server, &(load_wish){.found = l->found, .by_name = true, .steps = &l->steps},
         &l->operation);
   l->failed = !l->no_model && (l->found->duplicate || e != NULL);
@@ -96,7 +95,7 @@ static void begin_startup_load(load_task *task)
     pthread_cond_broadcast(&l->server->changed);
 }
 
-// A model's own directory has its configuration in it, or its versions and nothing else.
+// A model's own directory has a configuration in it, or versions and nothing else.
 static bool is_models_own(const char *repository, const startup_load *loads, size_t count)
 {
   bool versions = true;
@@ -140,7 +139,7 @@ static void hint_at_parents(const startup_load *loads, size_t count)
   }
 }
 
-// Repositories in which no directory is a model are not the right ones.
+// False: no directory of the repositories is a model, so they are not the right ones.
 static bool has_models(const startup_load *loads, size_t count)
 {
   for (size_t i = 0; i < count; i++)
@@ -151,7 +150,7 @@ static bool has_models(const startup_load *loads, size_t count)
   return count == 0;
 }
 
-// What the other loads were waited for. False when one failed.
+// Loads the ensembles, now that the other models' loads are over. False: one failed.
 static bool load_ensembles(server *s, startup_load *loads, size_t count)
 {
   bool all_in = true;
@@ -171,7 +170,7 @@ static bool load_ensembles(server *s, startup_load *loads, size_t count)
   return all_in && wishes != NULL;
 }
 
-// False when one failed.
+// False: a load failed.
 static bool load_all(server *s, startup_load *loads, size_t count)
 {
   bool all_in = true;
@@ -184,7 +183,7 @@ static bool load_all(server *s, startup_load *loads, size_t count)
   while (left > 0)
     pthread_cond_wait(&s->changed, &s->lock);
   pthread_mutex_unlock(&s->lock);
-  for (size_t i = count; i-- > 0;) { // the last first: few of the others make this thread wait then
+  for (size_t i = count; i-- > 0;) { // the last first, so that this thread rarely has to wait again
     AUTO_ERROR error *failure = lifecycle_await_load(loads[i].operation);
     all_in = all_in && !loads[i].failed && failure == NULL;
   }

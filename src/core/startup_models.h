@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that are there from the start.
+// The models that a server loads at its start.
 #ifndef NEREID_CORE_STARTUP_MODELS_H
 #define NEREID_CORE_STARTUP_MODELS_H
 

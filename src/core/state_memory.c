@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taken on instances' threads, given back on any.
+// States are taken on instances' threads and given back on any.
 #include "core/state_memory.h"
 
 #include "base/cleanup.h"
@@ -20,7 +20,7 @@ typedef struct region {
 typedef struct state_pool {
   gpus *gpus;
   pthread_mutex_t lock; // guards what follows
-  list idle;            // the last one given back first
+  list idle;            // regions, the last one given back first
 } state_pool;
 
 // ---- the pools ----
@@ -34,7 +34,7 @@ static error *take(void *context, size_t size, TRITONSERVER_MemoryType *type, in
   if (pool->gpus == NULL || gpus_devices(pool->gpus)->count == 0)
     return NULL;
   RETURN_IF_ERROR(gpus_take_any(pool->gpus, &place, size, data));
-  if (place.kind == GPU_MEMORY_HOST) { // the caller has its own
+  if (place.kind == GPU_MEMORY_HOST) { // the caller allocates heap memory itself
     gpus_give_back(pool->gpus, place, *data);
     return NULL;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From `sequence_batching.state` to rules with the bytes of first states. Load threads.
+// From `sequence_batching.state` to rules, with the bytes of first states. Load threads.
 #include "core/state_rules.h"
 
 #include "base/log.h"
@@ -20,7 +20,7 @@ static const initial_config *initial_of(const state_config *state)
   return state->n_initial_state > 0 ? state->initial_state[0] : NULL;
 }
 
-// Sizes that are left open are those of the first state, else 1.
+// Open dimensions are those of the first state, else 1.
 static error *set_dims(const model *m, const state_config *state, state_rule *rule)
 {
   const initial_config *initial = initial_of(state);
@@ -73,7 +73,7 @@ static error *make_rule(const model *m, const state_config *state, state_rule *r
   return from_file ? read_file(m, initial->data_file, rule) : NULL;
 }
 
-// ---- what Triton finds at a sequence's first request, and logs ----
+// ---- what Triton checks at a sequence's first request, and logs ----
 
 static bool has_cpu_instances(const model *m)
 {
@@ -129,7 +129,7 @@ static error *fill_rules(const model *m, state_rules *rules)
     if (!is_duplicate(m, rules, state))
       RETURN_IF_ERROR(make_rule(m, state, &rules->items[rules->count++]));
   }
-  if (!usable) // as with Triton, its sequences have none then
+  if (!usable) // as in Triton
     log_warning("model '%s': its sequences have no state", m->name);
   for (; !usable && rules->count > 0; rules->count--) {
     free((void *)rules->items[rules->count - 1].dims);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request is checked and queued, or run by the thread that brings it in an idle instance's
-// place.
+// Checks a request, and queues it or runs it on the submitting thread in place of an idle instance.
 #include "core/submit.h"
 
 #include "base/clock.h"
@@ -14,7 +13,7 @@
 #define RUN_INLINE_NS                                                                              \
   50000 // models that take longer would keep the submitting thread from its work
 
-// Of a submission: time-outs and cancellations come to what is queued.
+// For submissions; timeouts and cancellations concern queued requests.
 static refused_reason refused_of(refusal reason)
 {
   switch (reason) {
@@ -33,8 +32,8 @@ static refused_reason refused_of(refusal reason)
   }
 }
 
-// It never became a request, so that it is no failure of one either: the model's counters of
-// failures, and its statistics, leave it out, as Triton's do.
+// A refused submission never became a request, so it is not counted as a failed one: as in Triton,
+// failure counters and statistics leave it out.
 static error *refuse_submission(request *r, error *e, refused_reason reason)
 {
   request_set_state(r, REQUEST_INITIALIZED);
@@ -42,14 +41,14 @@ static error *refuse_submission(request *r, error *e, refused_reason reason)
   return e;
 }
 
-// The threads come with the first request that is queued.
+// The first queued request starts the instances' threads.
 static bool enqueue(model *m, request *r, error **e, refused_reason *why)
 {
   refusal reason;
   *why = REFUSED_RESOURCES;
   if (!model_is_started(m) && (*e = model_start(m)) != NULL)
     return false;
-  model_ref(m); // another thread may finish the request, whose reference goes with it
+  model_ref(m); // another thread may finish the request and drop its reference
   bool added = model_queue_add(m, r, &reason);
   model_unref(m);
   if (added)
@@ -67,8 +66,8 @@ static bool may_run_inline(const model *m, const request *r)
          atomic_load_explicit(&m->shared.typical_ns, memory_order_relaxed) <= RUN_INLINE_NS;
 }
 
-// Runs a request on the calling thread in place of an idle instance's. False: queue it. What turns
-// out to take long, where the backend lets us leave it, is ended by the instance's own thread.
+// Runs a request on the calling thread in place of an idle instance. False: queue it. If it takes
+// long, and the backend allows it, the instance's own thread ends it.
 static bool run_inline(model *m, request *r)
 {
   scheduler *s = m->shared.scheduler;
@@ -97,7 +96,7 @@ static error *report_start(trace *t, const request *r)
   return NULL;
 }
 
-// On success the trace is the response factory's.
+// On success the trace belongs to the response factory.
 static error *prepare(request *r, trace *t)
 {
   RETURN_IF_ERROR(request_prepare(r));
@@ -107,7 +106,7 @@ static error *prepare(request *r, trace *t)
   return NULL;
 }
 
-// It is the core's from here on.
+// From here on the request is the core's.
 static void begin(request *r)
 {
   r->factory->start_ns = r->times.start;
@@ -115,7 +114,7 @@ static void begin(request *r)
   request_set_state(r, REQUEST_PENDING);
 }
 
-// Hands the request to what executes its model; false: *e, and it is the caller's.
+// Hands the request to what executes its model. False: *e is set, and the request is the caller's.
 static inline bool admit(model *m, request *r, bool may_run_here, error **e, refused_reason *why)
 {
   *why = REFUSED_RESOURCES;
@@ -145,8 +144,8 @@ static error *submit(request *r, trace *t)
     return refuse_submission(r, e, REFUSED_INVALID);
   response_factory *f = r->factory;
   r->item.slot = m->shared.ordering != NULL ? &f->slot : NULL;
-  if (!r->is_step)                            // of an ensemble's request that may
-    r->item.may_go_ahead = r->may_run_inline; // by the same reasons: a client's, and not large
+  if (!r->is_step)                            // a step has the value of its ensemble's request
+    r->item.may_go_ahead = r->may_run_inline; // for the same reasons: a client's request, not large
   begin(r);
   refused_reason why;
   if (m->cache != NULL && ask_cache(m, r))
@@ -178,7 +177,7 @@ void submit_looked_up(request *r)
   model *m = model_of_target(r->target);
   if (model_cache_answer(m->cache, r))
     return;
-  if (m->runner != NULL && request_is_cancelled(r)) { // it would not find out
+  if (m->runner != NULL && request_is_cancelled(r)) { // the runner would not notice
     refuse_request(r, refusal_error(r, REFUSAL_CANCELLED), FAILURE_CANCELED);
     return;
   }
@@ -208,7 +207,7 @@ error *submit_cancel(request *r)
                          "It is not possible to cancel an inference request before calling "
                          "TRITONSERVER_InferAsync.");
   atomic_store_explicit(&r->factory->cancelled, true,
-                        memory_order_seq_cst); // then: is there a run?
+                        memory_order_seq_cst); // before the look for a run
   if (m->runner != NULL)
     m->runner->cancel(r);
   else if (model_queue_cancel(m, r))

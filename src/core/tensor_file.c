@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a tensor's bytes, as far as the tensor wants them. Load threads.
+// Reads a tensor's bytes, as many as the tensor needs. Load threads.
 #include "core/tensor_file.h"
 
 #include "base/cleanup.h"

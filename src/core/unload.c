@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unloads: the versions of a model leave, served to the end by what has them. The entry is one
-// thread's at a time (model_entry_acquire).
+// Unloads: the versions of a model leave, and still serve the requests that have them. One thread
+// at a time has the entry (model_entry_acquire).
 #include "core/unload.h"
 
 #include "base/cleanup.h"
@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// Takes the served versions out of the entry at once; those that failed are excused.
+// Takes all served versions out of the entry at once; versions that failed are excused.
 static void retire_all(model_entry *entry)
 {
   assert(lock_is_held(&entry->lock) && entry->busy);
@@ -34,7 +34,7 @@ static void retire_all(model_entry *entry)
 }
 
 // The lock is not held while a model goes: its backend may take long, and lifecycle_model_gone
-// wants it.
+// takes the lock.
 static void drop_retired(model_entry *entry)
 {
   for (size_t i = 0; i < entry->version_count; i++) {
@@ -58,7 +58,7 @@ void unload_versions(model_entry *entry)
   drop_retired(entry);
 }
 
-// Nobody wants it any more.
+// Nobody asks for the model any more.
 static void forget(server *s, model_entry *entry)
 {
   pthread_mutex_lock(&entry->lock);
@@ -89,8 +89,8 @@ static void count_live(void *context, model *m)
   c->count += strcmp(m->id, c->name) == 0 && refcount_peek(&m->target.references) > 0;
 }
 
-// Who finds a version takes its reference with the lock held: nobody gets one in between. One that
-// was exchanged for another may still be in use, and an ensemble's with it the models of its steps.
+// Look-ups take references with the lock held, so none comes in between. A replaced version that is
+// still in use keeps the model, and for an ensemble the models of its steps, from being idle.
 static bool retire_idle(server *s, model_entry *entry)
 {
   size_t ready = 0;

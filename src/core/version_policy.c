@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shares are spread by credit: each request gives every candidate its share, and takes the sum from
-// the one that has most.
+// Shares are spread by credit: each request adds every candidate's share to its credit, and takes
+// the sum of shares from the candidate with most credit, which it goes to.
 #include "core/version_policy.h"
 
 #include "base/string_map.h"
@@ -33,7 +33,7 @@ static uint64_t sum_of(const version_rules *split, const bool *ready)
   return sum;
 }
 
-// Spreads the bits of a number over all its bits (the end of MurmurHash3).
+// Spreads the bits of a number over all its bits (MurmurHash3's finalizer).
 static uint64_t mix(uint64_t h)
 {
   h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdu;
@@ -41,7 +41,7 @@ static uint64_t mix(uint64_t h)
   return h ^ (h >> 33);
 }
 
-// FNV-1a, the same in every process: a sequence that is sent to two servers goes to one version.
+// FNV-1a, the same in every process: two servers give a sequence the same version.
 static uint64_t hash_of(slice key)
 {
   uint64_t h = 0xcbf29ce484222325u;
@@ -61,7 +61,8 @@ static version_rule *find_share(version_rules *split, const bool *ready, uint64_
   return NULL;
 }
 
-// Among all versions first: those of the others do not move when one comes or goes.
+// Chooses among all versions first, so that the keys of other versions do not move when one comes
+// or goes.
 static version_rule *by_key(version_rules *split, const bool *ready, uint64_t ready_sum, slice key)
 {
   uint64_t all = 0, hash = hash_of(key);
@@ -110,7 +111,7 @@ bool version_policy_shadows(version_rule *rule, int64_t served, slice key)
   if (rule->version == served)
     return false;
   if (key.size > 0)
-    return mix(hash_of(key)) % VERSION_SHARE_ALL < rule->share; // not as the split does
+    return mix(hash_of(key)) % VERSION_SHARE_ALL < rule->share; // independent of the split
   rule->credit += rule->share;
   if (rule->credit < VERSION_SHARE_ALL)
     return false;

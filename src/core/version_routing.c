@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three sections are alike; what is in force is the request's where there is one.
+// The three sections are alike; a section set by a request has precedence over the configuration's.
 #include "core/version_routing.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ error *version_routing_read(const Inference__ModelConfig *config, version_routin
   return e;
 }
 
-// A rule that stays goes on counting. What was given away of the shares is forgotten with them.
+// Rules that stay keep their counts; credits start again.
 static void put_in_force(version_rules *now, const version_rules *wanted, rule_section section)
 {
   version_rules before = *now;
@@ -89,7 +89,7 @@ static void refresh(version_routing *routing)
                  (rule_section)s);
 }
 
-// Takes over the counts of `read` that are new.
+// Moves the counts of `read` for new versions to `routing`.
 static void take_counts(version_routing *routing, version_routing *read)
 {
   shadow_counts **at = &read->counts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rule is one pair of texts, <left>=<right>, wherever it comes from: JSON's values are made
+// A rule is a pair of texts, <left>=<right>, whatever its source; JSON values are converted to
 // texts first.
 #include "core/version_rules.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_VALUES 256 // of a request's JSON
+#define MAX_VALUES 256 // in a request's JSON
 
 typedef struct section_form {
   const char *name;
@@ -84,7 +84,7 @@ static bool read_version(slice text, int64_t *version)
   return text_to_int64(text, version) && *version > 0;
 }
 
-// Per cent, with decimals, to millionths.
+// Reads per cent, with decimals, into millionths.
 static bool read_per_cent(slice text, uint32_t *share)
 {
   double value;
@@ -169,7 +169,7 @@ static slice trim(slice text)
   return text;
 }
 
-// Takes what comes before the first `end` off `rest`, or all.
+// Takes the part before the first `end`, or all, off `rest`.
 static slice take_until(slice *rest, char end)
 {
   const char *at = memchr(rest->data, end, rest->size);
@@ -220,7 +220,7 @@ error *version_rules_read_config(const Inference__ModelConfig *config,
 
 // ---- a request's ----
 
-// The text of a value; `space` holds that of a number. False: it can be none.
+// The text of a value; `space` holds that of a number. False: the value is neither text nor number.
 static bool text_of(const json_t *value, char *space, size_t size, slice *text)
 {
   if (json_is_string(value)) {
@@ -235,7 +235,7 @@ static bool text_of(const json_t *value, char *space, size_t size, slice *text)
   return json_is_number(value);
 }
 
-// A label that is null is to go.
+// A label whose value is null is removed.
 static error *read_removed(rules_change *change, slice label)
 {
   version_rules *rules = &change->rules[RULES_LABELS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model says about its versions: names for them (labels), how requests that name none are
-// split, which get copies (shadows). Values: read from a configuration's parameters or from JSON,
-// checked as a whole, printed. Pure, any thread.
+// The rules of a model about its versions: names (labels), the split of requests that name none,
+// and copies (shadows). Values: read from a configuration's parameters or from JSON, checked as a
+// whole, printed. Pure, any thread.
 #ifndef NEREID_CORE_VERSION_RULES_H
 #define NEREID_CORE_VERSION_RULES_H
 
@@ -31,7 +31,7 @@ typedef struct version_rule {
   int64_t version;
   uint32_t share;    // RULES_SPLIT: the weight; RULES_SHADOW: millionths of the requests
   int64_t credit;    // version_policy.c's
-  uint64_t requests; // that fell under it
+  uint64_t requests; // that the rule applied to
 } version_rule;
 
 typedef struct version_rules {
@@ -39,40 +39,40 @@ typedef struct version_rules {
   size_t count;
 } version_rules;
 
-// As JSON has it: "labels", "split", "shadow".
+// The section's name in JSON: "labels", "split", "shadow".
 const char *rule_section_name(rule_section section);
-// The parameter of a configuration that has it: "version_labels", and so on.
+// The section's parameter in a configuration: "version_labels", and so on.
 const char *rule_section_parameter(rule_section section);
 
-// A name that may be a label: a letter or '_', then letters, digits, '_', '-', '.'; "latest" has a
-// meaning of its own.
+// A good label is a letter or '_', then letters, digits, '_', '-', '.'. "latest" has a meaning of
+// its own.
 bool version_label_is_good(slice text);
 
 version_rule *version_rules_find_label(version_rules *rules, slice label);       // NULL when absent
 version_rule *version_rules_find_version(version_rules *rules, int64_t version); // the same
 
-// What the section's parameter says; *given: it is there, be it empty. INVALID_ARG naming the
-// parameter, what it says, and what was expected.
+// Reads the section's parameter; *given: it is there, maybe empty. INVALID_ARG names the parameter,
+// its value, and what was expected.
 error *version_rules_read_parameter(const Inference__ModelConfig *config, rule_section section,
                                     version_rules *rules, bool *given);
 
-// Whether one of the parameters is there.
+// Whether the configuration has one of the parameters.
 bool version_rules_are_given(const Inference__ModelConfig *config);
-// What all of them say.
+// Reads all sections.
 error *version_rules_read_config(const Inference__ModelConfig *config,
                                  version_rules rules[RULE_SECTIONS]);
 
-// What a request wants changed. Read from {"labels": …, "split": …, "shadow": …}.
+// A change that a request asks for, read from {"labels": …, "split": …, "shadow": …}.
 typedef struct rules_change {
   bool given[RULE_SECTIONS];
-  bool resets[RULE_SECTIONS]; // null: back to the configuration's
+  bool resets[RULE_SECTIONS]; // null: back to the configuration's rules
   version_rules rules[RULE_SECTIONS];
-  bool removed[VERSION_RULES_MAX]; // of labels: the names that are to go
+  bool removed[VERSION_RULES_MAX]; // labels to remove
 } rules_change;
 
 error *rules_change_read(slice json, rules_change *change);
 
-// The labels `now` with a change's in their place. INVALID_ARG when there would be too many.
+// *result: the labels `now` after the change. INVALID_ARG when there are too many.
 error *rules_change_labels(const rules_change *change, const version_rules *now,
                            version_rules *result);
 

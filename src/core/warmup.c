@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples become requests that go to an instance without passing the queue. Load threads; answers
-// may come on threads of the backend.
+// Samples become requests that go to an instance past the queue. Load threads; answers may come on
+// the backend's threads.
 #include "core/warmup.h"
 
 #include "base/cleanup.h"
@@ -17,19 +17,19 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define ASK_NS           UINT64_C(100000000) // how often a load that waits is asked for
+#define ASK_NS           UINT64_C(100000000) // how often is_wanted is asked while a sample runs
 #define MAX_REASON_BYTES 4000
 
 // One execution of a sample.
 typedef struct warmup_run {
   pthread_mutex_t lock; // guards everything below
   pthread_cond_t ended;
-  size_t open; // releases and final answers that are still to come
+  size_t open; // releases and final answers that are awaited
   bool failed;
-  buffer reasons; // of failed answers, each with "; " behind it
+  buffer reasons; // of failed answers, each followed by "; "
 } warmup_run;
 
-// ---- what a client would do ----
+// ---- the client of samples ----
 
 static TRITONSERVER_Error *allocate(struct TRITONSERVER_ResponseAllocator *allocator,
                                     const char *tensor, size_t size,
@@ -56,7 +56,7 @@ static TRITONSERVER_Error *release(struct TRITONSERVER_ResponseAllocator *alloca
 
 static response_allocator allocator = {.allocate = allocate, .release = release};
 
-// With the lock.
+// The lock is held.
 static void close_one(warmup_run *run)
 {
   assert(run->open > 0);
@@ -91,8 +91,8 @@ static void take_back(request *r, uint32_t flags, void *context)
 
 // ---- requests ----
 
-// The batch dimension goes before the dims of the model's own inputs, and of other ones too, such
-// as a sequence's controls.
+// The batch dimension goes before the dims of the model's inputs, except shape tensors, and of
+// other inputs, such as a sequence's controls.
 static error *add_tensor(request *r, const warmup_tensor *t, bool is_own)
 {
   const model_signature *s = &r->target->signature;
@@ -255,7 +255,7 @@ static error *warm_instance(instance *i, const warmup_samples *samples, const wa
   return e;
 }
 
-// First executions say nothing about how long later ones take.
+// First executions say nothing about later ones, so the typical duration is restored.
 static error *warm_all(model *m, instance *const *instances, size_t count,
                        const warmup_samples *samples, const warmup_wish *wish)
 {

@@ -45,7 +45,7 @@ static error *fill_randomly(void *data, size_t size)
   return NULL;
 }
 
-// Of a tensor of numbers the file's first bytes count, of strings all.
+// Reads as many bytes as the tensor has; for strings the whole file.
 static error *read_file(const model *m, const warmup_input *input, warmup_tensor *t)
 {
   size_t expected = t->size;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warm-up samples of a model (model_warmup) as tensors with data: made once for all instances,
-// on the thread that loads the model, and only read afterwards.
+// The warm-up samples of a model (model_warmup) as tensors with data: made once for all instances
+// on the thread that loads the model, only read afterwards.
 #ifndef NEREID_CORE_WARMUP_SAMPLES_H
 #define NEREID_CORE_WARMUP_SAMPLES_H
 
 #include "core/model.h"
 
 typedef struct warmup_tensor {
-  const char *name; // borrowed from the configuration, like:
+  const char *name; // borrowed from the configuration, as dims
   const int64_t *dims;
   size_t dim_count;
   TRITONSERVER_DataType datatype;
-  void *data; // owned; of one request
+  void *data; // of one request; owned
   size_t size;
 } warmup_tensor;
 
@@ -28,8 +28,8 @@ typedef struct warmup_samples {
   size_t count;
 } warmup_samples;
 
-// Reads files of the folder `warmup` too. Released with warmup_samples_fini, also after an error.
-// Errors name the sample.
+// Also reads files of the folder `warmup`. For warmup_samples_fini, also after an error. Errors
+// name the sample.
 error *warmup_samples_init(warmup_samples *samples, const model *m);
 void warmup_samples_fini(warmup_samples *samples);
 
