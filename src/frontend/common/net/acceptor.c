@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepting, and saying why not. See acceptor.h.
+// Accepts connections and logs why it cannot. See acceptor.h.
 #include "frontend/common/net/acceptor.h"
 
 #include "frontend/common/observe/frontend_log.h"
@@ -51,7 +51,7 @@ arrival *acceptor_take(acceptor *a, bool is_full, bool *waits)
   if (taken != NULL)
     *taken = next;
   else if (next.socket_fd >= 0)
-    close(next.socket_fd); // no memory for it: its client sees that at once
+    close(next.socket_fd); // the client sees at once that the server has no memory
   return taken;
 }
 
