@@ -9,9 +9,7 @@
 
 #include <stdint.h>
 
-#define PINNED_BODY_MIN_BYTES                                                                      \
-  ((uint64_t)256 << 10) // of tensors: smaller ones are copied fast from
-                        // anywhere
+#define PINNED_BODY_MIN_BYTES ((uint64_t)256 << 10) // of tensors
 
 void pinned_body_ask(body *b, TRITONSERVER_Server *server, const char *model_name,
                      int64_t model_version);

@@ -21,10 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHARED_MEMORY_MAX_REGIONS 4096
-#define SHARED_MEMORY_MAX_BYTES                                                                    \
-  ((uint64_t)16 << 40) // of all regions: a process has 128 TiB
-                       // of addresses
+#define SHARED_MEMORY_MAX_REGIONS    4096
+#define SHARED_MEMORY_MAX_BYTES      ((uint64_t)16 << 40) // of all: a process has 128 TiB of addresses
 #define SHARED_MEMORY_NAME_MAX_BYTES 255
 
 typedef struct shared_memory shared_memory; // the registry
