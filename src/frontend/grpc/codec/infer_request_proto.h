@@ -32,7 +32,7 @@ typedef struct infer_request_proto {
   size_t typed_size;   // bytes of tensors in the arena
 } infer_request_proto;
 
-// Room for typed tensors, which can be eight times what they are in the message.
+// A limit for typed tensors, which can be eight times as large as in the message.
 typedef struct typed_room {
   size_t most; // bytes of all together
   // Called with the sum before each is made; an error ends the reading. NULL: not called.
