@@ -45,8 +45,7 @@ struct inference {
   NEREID_ModelWait *wait;                 // owned; NULL unless the model had to be loaded
   const char *model_name;                 // "" until it is read; so is request_id
   const char *request_id;
-  int64_t model_version; // as the client asked; 0 or less: any version, or the model has a name
-                         // only
+  int64_t model_version; // as asked; 0 or less: any version, or a label
   bool decoupled;        // any number of responses, even after the request was released
   bool sends_each;       // each response goes to hooks->respond; else the first is kept
   bool is_timed;         // fills `times`, for the access log
@@ -114,7 +113,7 @@ error *inference_make_copies(inference *i);
 // Sets the callbacks of the complete request.
 error *inference_set_callbacks(inference *i, TRITONSERVER_ResponseAllocator *allocator);
 
-// Begins a trace if the request is to be traced, with two moments: `names[0]` at `began_ns` and
+// Begins a trace if the request shall be traced, with two moments: `names[0]` at `began_ns` and
 // `names[1]` at `ended_ns`.
 void inference_begin_trace(inference *i, trace_service *service, const trace_parent *parent,
                            const char *const names[2], uint64_t began_ns, uint64_t ended_ns);

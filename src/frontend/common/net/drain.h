@@ -33,7 +33,7 @@ static inline bool drain_has_begun(const drain *d)
 // Wakes the waiting threads.
 void drain_signal(drain *d);
 
-// Takes one off the count. Any thread. Sequentially consistent with drain_begin and drain_wait:
+// Decrements the count. Any thread. Sequentially consistent with drain_begin and drain_wait:
 // either this thread sees that the drain has begun, or the waiting thread sees the new count.
 static inline void drain_count_down(drain *d, _Atomic size_t *count)
 {

@@ -20,8 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What flags set for a listener (docs/flags.md), and what it borrows. A limit or timeout of 0 is
-// off, unless the field says otherwise. Constant after listener_new.
+// The values of flags for a listener (docs/flags.md), and borrowed objects. A limit or timeout of 0
+// is off, unless the field says otherwise. Constant after listener_new.
 typedef struct listener_options {
   listen_options listen;
   unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most

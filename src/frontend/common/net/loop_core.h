@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loops of all protocols share: they receive accepted sockets, other threads wake them,
+// The common part of all protocols' loops: they receive accepted sockets, other threads wake them,
 // and they poll for a moment before they sleep. A protocol's loop has a loop_core as its member
 // `core`, and its loops share a loop_group.
 //
@@ -52,8 +52,8 @@ typedef struct loop_core {
   bool started;
   int epoll_fd; // the loop sleeps in it; events of wake_fd carry this loop_core as data
   int wake_fd;
-  _Atomic bool awake;  // the loop must look again before it sleeps
-  _Atomic bool wanted; // look again before sleeping
+  _Atomic bool awake;  // false: a waker must write wake_fd
+  _Atomic bool wanted; // the loop must look again before it sleeps
   mpsc arrived;        // arrivals
 
   unsigned begun;       // requests that began in this pass; this and the next: loop thread only

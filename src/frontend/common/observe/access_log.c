@@ -23,8 +23,8 @@
 #define MAX_BYTES      (4u << 20)           // waiting to be written
 #define ENOUGH_BYTES   (64u << 10)          // enough for a write
 #define KEPT_BYTES     (256u << 10)         // memory that the buffer keeps between two writes
-#define GATHER_NS      UINT64_C(20000000)   // how long lines may wait for others
-#define LINE_BYTES     512                  // how long a line waits for others, at most
+#define GATHER_NS      UINT64_C(20000000)   // how long a line waits for others, at most
+#define LINE_BYTES     512                  // of most lines
 #define TEXT_MAX_BYTES 256                  // of an id or a route
 #define CLOSE_NS       UINT64_C(5000000000) // for the last lines, if nobody reads the pipe
 #define NS_PER_US      1000

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what at a listener, according to the flags (docs/security.md); for all front ends.
+// The access rules of a listener, according to the flags (docs/security.md); for all front ends.
 // Requests are in categories, as Triton's flags name them. A restricted category wants a key: a
 // header (or metadata) field with a certain value. Constant after the start; any thread may ask.
 #ifndef NEREID_FRONTEND_COMMON_POLICY_ACCESS_POLICY_H

@@ -45,10 +45,10 @@ typedef enum call_state {
 
 // The request messages (call_body.c).
 typedef struct call_body {
-  message_reader reader;  // the complete message of a unary call, owned
-  grpc_message *message;  // made by a worker
-  grpc_message *unpacked; // set by the worker if it made none
-  message_fault fault;    // of that
+  message_reader reader;  // assembles them
+  grpc_message *message;  // the complete message of a unary call, owned
+  grpc_message *unpacked; // made by a worker
+  message_fault fault;    // set by the worker if it made none
   bool paused;            // takes no more messages now: the method or a worker is busy
   bool late;              // the last message came after the drain began
   uint64_t moved_ns;      // when bytes of a message last came

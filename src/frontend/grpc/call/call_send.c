@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nghttp2 asks of a call: its header, as much of its queue as fits, its status. Loop thread.
+// The parts of a call that nghttp2 asks for: header, as much of the queue as fits, status. Loop
+// thread.
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call which method (docs/security.md).
+// Access control of methods (docs/security.md).
 #ifndef NEREID_FRONTEND_GRPC_CALL_GRPC_ACCESS_H
 #define NEREID_FRONTEND_GRPC_CALL_GRPC_ACCESS_H
 

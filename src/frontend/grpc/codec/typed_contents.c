@@ -20,7 +20,7 @@ enum {
 
 static const struct {
   proto_wire_type element;
-  TRITONSERVER_DataType datatype; // in the field's name
+  TRITONSERVER_DataType datatype; // the type in the field's name
 } fields[TYPED_CONTENTS_FIELDS] = {
     [BOOL_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_BOOL},
     [INT_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_INT32},

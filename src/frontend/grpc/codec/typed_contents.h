@@ -13,7 +13,7 @@
 
 #define TYPED_CONTENTS_FIELDS 9 // numbers 1 to 8
 
-// What was counted; starts zeroed.
+// The counts. Starts zeroed.
 typedef struct typed_contents {
   size_t counts[TYPED_CONTENTS_FIELDS]; // elements, by field number
   size_t bytes;                         // sum of the bytes_contents

@@ -48,7 +48,7 @@ struct grpc_inference {
   bool is_sending;          // its first reply was begun
   size_t bytes_out;         // of its replies
   error *failure;           // owned; set instead of a response
-  infer_request_proto read; // views of the message
+  infer_request_proto read; // the message, as read
   void (*filled)(call *c);  // called on the loop when the request is made
 
   // --- In a stream (infer_stream.c)

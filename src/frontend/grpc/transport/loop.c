@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What connections and calls ask of their loop: to wake, watch, flush and forget them, and to give
-// their memory back.
+// Services of a loop for its connections and calls: wakes, watches, flushes and forgets them, and
+// gives their memory back.
 #include "frontend/grpc/transport/loop.h"
 
 #include "base/blocks.h"

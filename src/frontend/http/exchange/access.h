@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may use what (docs/security.md), decided from the connection and the headers before a body is
+// Access control (docs/security.md), decided from the connection and the headers before a body is
 // taken. Loop thread.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_H

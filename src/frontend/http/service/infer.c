@@ -65,7 +65,7 @@ static void ref(inference *life)
 
 static void unref(inference *life)
 {
-  exchange_unref(http_inference_of(life)->exchange); // and maybe `life`
+  exchange_unref(http_inference_of(life)->exchange); // and maybe frees `life`
 }
 
 static void resume(inference *life)

@@ -42,7 +42,7 @@ struct stream {
   bool suspended; // suspended after `began`
 };
 
-// What the loop does next.
+// The loop's next step.
 typedef enum stream_step {
   STREAM_TEXT,    // there is text to send
   STREAM_WAIT,    // the connection is suspended

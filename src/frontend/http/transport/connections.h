@@ -23,7 +23,7 @@ typedef struct loops loops;
 // Connections beyond the limit that are accepted for health and admin requests.
 #define CONNECTIONS_RESERVED 32
 
-// What a connection waits for; decides which timeout applies.
+// The event that a connection waits for; decides which timeout applies.
 typedef enum connection_state {
   CONNECTION_IDLE,    // the next request's first line (idle_timeout)
   CONNECTION_HEADERS, // the rest of the headers (header_timeout)

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 typedef struct library_watch {
-  // Bytes came. False when the client has been answered and is to be left: then the bytes are
+  // Bytes came. False when the client has been answered and must be closed: then the bytes are
   // dropped and libmicrohttpd sees a reset connection.
   bool (*received)(void *context, int socket_fd, char *data, size_t size);
   // libmicrohttpd is about to send the head of a reply whose `status` is not a success. True when

@@ -19,7 +19,7 @@
 #define MAX_PASSES 100
 #define MAX_BODY   64
 
-// What a daemon made of one request.
+// One request as a daemon has read it.
 typedef struct probe {
   request_scan scan;
   request_headers headers;

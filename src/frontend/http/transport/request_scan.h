@@ -66,12 +66,12 @@ typedef struct request_scan {
   scan_state state;
   bool takes_extensions; // of chunks
   bool in_trailer;       // fields behind a body
-  size_t count;  // of a method, target or name; characters of a version; digits of a chunk's size;
-                 // matching bytes of a coding
+  size_t count;  // bytes of a method, target or name; characters of a version; digits of a chunk's
+                 // size; matching bytes of a coding
   char name[18]; // of a field, as far as needed to recognize it
   scan_value value;
-  bool malformed;  // the value is
-  bool has_digits; // the length has
+  bool malformed;  // the value is malformed
+  bool has_digits; // the length has digits
   bool has_length; // a Content-Length came
   uint64_t left;   // bytes left of a body or chunk, or the number being read
   const scan_fault *fault;
