@@ -9,8 +9,9 @@
 
 #include <stdint.h>
 
-// Reads the version number that `text` means for `model`; "" is -1, and the server chooses. Errors:
-// INVALID_ARG in Triton's words, NOT_FOUND for a label that the model does not have.
+// Reads the version number that `text` means for `model`: -1 for "", and then the server chooses;
+// below -1 for a label. Errors: INVALID_ARG in Triton's words, NOT_FOUND for a label that the model
+// does not have.
 error *model_version_read(TRITONSERVER_Server *server, const char *model, const char *text,
                           int64_t *version);
 

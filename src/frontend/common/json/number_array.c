@@ -130,7 +130,7 @@ static size_t read_parts(read_stretch *s, size_t part_count, char *out, size_t r
     if (part->count > 0)
       *end = part->end;
     if (part->count < part->max_count || part->end != part->limit)
-      break; // the next part's elements would leave a gap
+      break; // what follows does not join on
   }
   return count;
 }

@@ -51,7 +51,7 @@ arrival *acceptor_take(acceptor *a, bool is_full, bool *waits)
   if (taken != NULL)
     *taken = next;
   else if (next.socket_fd >= 0)
-    close(next.socket_fd); // the client sees at once that the server has no memory
+    close(next.socket_fd); // no memory for it: its client sees that at once
   return taken;
 }
 

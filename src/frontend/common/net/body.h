@@ -38,7 +38,7 @@ typedef struct body_rules {
 extern const body_rules body_rules_whole; // memory for all announced bytes at once: the kernel adds
                                           // pages as they are written
 
-// A small, faster memory that a body may use instead of a block. Any thread.
+// A limited memory that a body may use instead of a block. Any thread.
 typedef struct body_pool {
   void *(*take)(void *owner, size_t size); // NULL when it is full
   void (*give_back)(void *owner, void *memory, size_t size);
@@ -94,7 +94,7 @@ body_result body_reserve_work(body *b, size_t size);
 // The body is complete: writes zeroes behind it.
 body_result body_finish(body *b);
 
-// The caller reads `size` bytes from `offset` no more: the kernel may take their pages.
+// The caller does not need `size` bytes from `offset` any more: the kernel may take their pages.
 void body_discard(body *b, size_t offset, size_t size);
 
 // --- Unpacking

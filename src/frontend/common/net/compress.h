@@ -18,8 +18,7 @@ typedef enum content_coding {
 #define COMPRESS_FAST 1 // zlib's level: the loop must get back to its other clients
 
 // Compresses the parts, in order, and appends the result to `to`. `coding` is gzip or deflate;
-// `level` is zlib's.
-// False when memory is short.
+// `level` is zlib's. False when memory is short.
 bool compress_parts(content_coding coding, int level, const slice *parts, size_t count, buffer *to);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which header (or metadata) fields of an inference become parameters of its request: --http-
-// header-forward-pattern and --grpc-header-forward-pattern. Constant once compiled; any thread may
-// ask.
+// Header (or metadata) fields of an inference that become parameters of its request, chosen by
+// --http-header-forward-pattern and --grpc-header-forward-pattern. Constant once compiled; any
+// thread may ask.
 #ifndef NEREID_FRONTEND_COMMON_POLICY_HEADER_FORWARD_H
 #define NEREID_FRONTEND_COMMON_POLICY_HEADER_FORWARD_H
 

@@ -7,7 +7,6 @@
 //
 // Threads must not block SIGBUS: the kernel ends a process whose thread touches a lost page with
 // SIGBUS blocked (base/thread.h).
-// (base/thread.h).
 #ifndef NEREID_FRONTEND_COMMON_TENSOR_MEMORY_GUARD_H
 #define NEREID_FRONTEND_COMMON_TENSOR_MEMORY_GUARD_H
 

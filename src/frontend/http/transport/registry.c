@@ -76,7 +76,7 @@ static bool add(connections *all, connection *c)
   atomic_store(place, c);
   c->surplus = connections_are_surplus(all, c->socket_fd, all->count);
   if (all->count++ == 0)
-    connections_wake(all); // without connections the watcher sleeps forever
+    connections_wake(all); // the watcher sleeps without end while there are none
   return true;
 }
 
