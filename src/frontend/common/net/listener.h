@@ -55,7 +55,7 @@ typedef struct listener_options {
   unsigned keepalive_time_ms;    // a connection that is silent for this long gets a ping
   unsigned keepalive_timeout_ms; // for the answer to that ping
   bool keepalive_without_calls;
-  unsigned min_ping_interval_ms; // shortest time between pings of a client without calls
+  unsigned min_ping_interval_ms; // shortest time between a client's pings without data
   unsigned max_ping_strikes; // pings below that time until the connection is closed; 0: any number
   unsigned max_connection_age_ms;
   unsigned max_connection_age_grace_ms;
