@@ -31,7 +31,8 @@ static void stop(listener *l)
 {
   grpc_loops *loops = grpc_server_of(l)->loops;
   grpc_loops_stop(loops);
-  // What the core still has comes back; whoever then wakes a loop is heard here.
+  // The core gives back its requests, and wakes their calls; the loops have ended, so this thread
+  // runs them.
   while (atomic_load(&l->busy) > 0) {
     grpc_loops_run_woken(loops);
     drain_wait(&l->drain, &l->busy, clock_monotonic_ns() + PAUSE_NS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gRPC: KServe v2's GRPCInferenceService and gRPC's health service on one port (docs/grpc.md).
+// KServe v2's GRPCInferenceService and gRPC's health service on one port (docs/grpc.md).
 #ifndef NEREID_FRONTEND_GRPC_GRPC_SERVER_H
 #define NEREID_FRONTEND_GRPC_GRPC_SERVER_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exporter's queue and thread: see exporter.h.
+// The exporter's queue and thread. See exporter.h.
 #include "frontend/trace/exporter.h"
 
 #include "base/cleanup.h"
@@ -70,7 +70,7 @@ void exporter_add(exporter *e, trace_record *r)
   if (queue_record(e, r))
     return;
   writer_count_lost(&e->writer, 1);
-  // Who waits for all that were created does not wait for this one.
+  // The file is written when all created records are there; this one will not come.
   atomic_fetch_sub_explicit(&r->setting->created, 1, memory_order_relaxed);
   free_record(r);
 }

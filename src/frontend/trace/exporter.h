@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes finished records and replaced settings, in order, and writes them on a thread of its own
-// ("trace-export"). Nobody waits for it: when it holds more than it may, records are dropped and
-// counted (nereid_trace_dropped_total).
+// Takes finished records and replaced settings, in order, and writes them on its own thread
+// ("trace-export"). Other threads never wait for it: records beyond a limit are dropped and counted
+// (nereid_trace_dropped_total).
 #ifndef NEREID_FRONTEND_TRACE_EXPORTER_H
 #define NEREID_FRONTEND_TRACE_EXPORTER_H
 
@@ -16,32 +16,32 @@
 
 typedef struct exporter exporter;
 
-// The first member of those below, which set the limits of the writer and what is done with
-// records; that runs on the thread.
+// The first member of an exporter below, which sets the writer's limits and these functions. They
+// run on the thread.
 struct exporter {
-  writer writer; // its lock guards what waits
+  writer writer; // its lock guards the two lists
   trace_record *first, **end;
-  trace_setting *replaced; // each referenced
+  trace_setting *replaced; // each is referenced
 
   size_t (*weigh)(const trace_record *r);
-  // Takes the records from `first` on, which are linked and complete. Returns how many were lost,
-  // having logged why.
+  // Writes the records from `first` on, a list. Returns how many were lost, after logging why.
   size_t (*write)(exporter *e, const trace_record *first);
-  // A setting was replaced. The number of its records that are lost. NULL: it does not matter.
+  // A setting was replaced. Returns how many of its records are lost. May be NULL.
   size_t (*retire)(exporter *e, trace_setting *setting);
   void (*free)(exporter *e);
 };
 
-// To be started. The configuration is borrowed. JSON files: its `file`, and `file`.0, `file`.1, …
+// Makes an exporter that is not started, and borrows the configuration. Writes JSON to `file`, and
+// `file`.0, `file`.1, …
 error *file_exporter_new(const trace_config *config, exporter **result);
-// An OpenTelemetry collector. UNAVAILABLE when libcurl cannot be had.
+// For an OpenTelemetry collector. UNAVAILABLE when libcurl cannot be loaded.
 error *otlp_exporter_new(const trace_config *config, exporter **result);
 
-// Starts the thread; after an error the exporter is freed.
+// Starts the thread; on an error the exporter is freed.
 error *exporter_start(exporter *e);
-// Hands over what is left and joins the thread. Later records are dropped. NULL is allowed.
+// Writes what is left and joins the thread. Later records are dropped. NULL is allowed.
 void exporter_stop(exporter *e);
-void exporter_free(exporter *e); // after exporter_stop, when nobody can add any more
+void exporter_free(exporter *e); // after exporter_stop, when no thread adds records any more
 
 // Any thread; never waits for the file or the collector.
 void exporter_add(exporter *e, trace_record *r_owned);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON files, as Triton writes them: an array of entries. With a log frequency, or when a setting's
-// count is at its end, the traces so far become a file of their own, `path`.0 and so on; others are
-// in `path`. That file is an array at any time: its last byte, "]", moves. It is written when
-// FLUSH_BYTES have come, when a setting is replaced and at the end; what is to be a file of its own
-// is kept until it is complete, HELD_BYTES at most. The exporter's thread.
+// JSON files as Triton's: arrays of entries. With a log frequency, or when a setting's count is
+// used up, its traces so far become a file `path`.0 and so on; other traces are in `path`. That
+// file is a complete array at any time, because its last byte, "]", moves. It is written at
+// FLUSH_BYTES, when a setting is replaced, and at the end. Traces for a file of their own are held
+// until it is complete, HELD_BYTES at most. The exporter's thread.
 #include "base/files.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
@@ -24,10 +24,10 @@
 typedef struct file_sink {
   exporter exporter;
   const char *path;    // the configuration's
-  int descriptor;      // of `path`; -1: not begun
+  int descriptor;      // of `path`; -1: not open yet
   uint64_t size;       // of its text, without the "]"
-  uint32_t next_index; // of the next file of its own
-  bool failed;         // the last write did, and it was said
+  uint32_t next_index; // of the next `path`.N
+  bool failed;         // the last write failed, and the log has a line
 } file_sink;
 
 static bool write_at(int descriptor, slice text, uint64_t offset)
@@ -36,13 +36,14 @@ static bool write_at(int descriptor, slice text, uint64_t offset)
          files_write(descriptor, text.data, text.size);
 }
 
-// Of a pipe that nobody reads the opening fails: the server's end would wait for it.
+// O_NONBLOCK: opening a pipe without a reader must fail, because a write would block the server's
+// end.
 static int open_trace_file(const char *path)
 {
   return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
 }
 
-// One line until a write succeeds again.
+// Logs one line until a write succeeds again.
 static void note_result(file_sink *f, bool succeeded, const char *path)
 {
   int reason = errno;
@@ -52,7 +53,7 @@ static void note_result(file_sink *f, bool succeeded, const char *path)
   f->failed = !succeeded;
 }
 
-// What is behind the text that was written before stays, whatever happens: it ends with "]".
+// Appends to `path`. If that fails, the earlier text stays a complete array.
 static bool append(file_sink *f, const buffer *text)
 {
   if (f->descriptor < 0) {
@@ -71,7 +72,7 @@ static bool append(file_sink *f, const buffer *text)
   }
   int reason = all.failed ? ENOMEM : errno;
   if (ftruncate(f->descriptor, (off_t)f->size) == 0 && f->size > 0)
-    (void)write_at(f->descriptor, SLICE("]"), f->size); // there was room for it before
+    (void)write_at(f->descriptor, SLICE("]"), f->size); // its place was written before
   errno = reason;
   return false;
 }
@@ -104,7 +105,7 @@ static bool write_indexed(file_sink *f, const buffer *text)
   return written;
 }
 
-// Writes what a setting has collected. The number of traces that are lost.
+// Writes the setting's collected traces. Returns how many are lost.
 static size_t flush(file_sink *f, trace_setting *s, bool indexed)
 {
   if (s->in_text == 0)

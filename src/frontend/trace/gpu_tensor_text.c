@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors in memory of GPUs as text: see record.h. On threads that run models, and jobs.
+// Prints tensors in GPU memory. See record.h. On threads that run models, and jobs.
 #include "base/blocks.h"
 #include "frontend/trace/record.h"
 #include "gpu/context.h"
@@ -7,7 +7,7 @@
 
 #define TEXT_MIN_BYTES_SHARE 4 // eight bytes are two characters at least: "0,"
 
-// In the device's context, which is the server's for as long as the tensor is there.
+// Copies in the device's context, which the server has for as long as the tensor exists.
 static error *copy_out(void *to, const void *base, size_t size, int device)
 {
   const gpu_place from = {.kind = GPU_MEMORY_DEVICE, .device = device};

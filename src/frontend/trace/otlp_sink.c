@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OTLP over HTTP with protobuf bodies. What the collector does not take is lost: it is counted, and
-// one line is logged until it takes something again. The exporter's thread.
+// OTLP over HTTP with protobuf bodies. Traces that the collector refuses are lost and counted; the
+// log has one line until a request succeeds again. The exporter's thread.
 //
-// libcurl sends. It is opened with the first sink and stays; linked, it would bring 19 more
-// libraries into each server, traced or not, and half as much memory again while idle
+// libcurl sends. It is loaded with the first sink and stays. Linking it would load 19 more
+// libraries into each server, traced or not, and cost half as much memory again while idle
 // (docs/tracing.md).
 #include "base/text.h"
 #include "frontend/common/observe/frontend_log.h"
@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Collectors refuse requests of more than 20 MiB. What a trace takes in one is estimated: its texts
-// and events, and for each span what else it has, mostly names and the client's tracestate.
+// Collectors refuse requests of more than 20 MiB. A trace's share is estimated: its texts and
+// events, and SPAN_BYTES for each span, mostly names and the client's tracestate.
 #define REQUEST_MAX_BYTES (16u << 20)
 #define SPAN_BYTES        1024
 
@@ -31,14 +31,14 @@ typedef struct otlp_sink {
   CURL *handle;
   struct curl_slist *headers;
   string_list resources; // the first of equal keys counts
-  bool failed;           // the last request did, and it was said
+  bool failed;           // the last request failed, and the log has a line
 } otlp_sink;
 
 // ---- libcurl
 
 #define LIBRARY "libcurl.so.4"
 
-// The functions that are used, by their names without "curl_".
+// The functions used, without "curl_".
 #define FUNCTIONS(X)                                                                               \
   X(global_init)                                                                                   \
   X(easy_init)                                                                                     \
@@ -76,7 +76,7 @@ static void open_curl(void)
 
 // ---- sending
 
-// Waits for the answer, TIMEOUT_MS at most.
+// Sends the body and waits for the answer, TIMEOUT_MS at most.
 static error *post(const otlp_sink *o, slice body)
 {
   long status = 0;
@@ -103,8 +103,8 @@ static bool send_spans(otlp_sink *o, const buffer *spans)
   return e == NULL;
 }
 
-// Takes as many records as make a batch, or as much as a request may hold, at least one, and moves
-// *first behind them. False: they are lost.
+// Sends one batch of records, at least one, within the request's limit, and moves *first behind
+// them. False: they are lost.
 static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
 {
   AUTO_BUFFER buffer spans = BUFFER_EMPTY;
@@ -123,7 +123,8 @@ static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
   return send_spans(o, &spans);
 }
 
-// After a failure the others of the same call are given up: they would wait for nothing.
+// After a failure the rest of this call's records are dropped, because each would wait for a
+// timeout.
 static size_t send_records(exporter *e, const trace_record *first)
 {
   otlp_sink *o = (otlp_sink *)e;
@@ -140,8 +141,8 @@ static size_t send_records(exporter *e, const trace_record *first)
 
 // ---- making one
 
-// Adds what stands between commas in a variable of the environment; `separator` takes the place of
-// the first "=" of each.
+// Adds the comma-separated pairs of an environment variable; `separator` replaces the first "=" of
+// each.
 static bool add_pairs(string_list *list, const char *variable, const char *separator)
 {
   const char *text = getenv(variable);
@@ -163,7 +164,8 @@ static bool add_pairs(string_list *list, const char *variable, const char *separ
   return whole;
 }
 
-// Flags are before the environment, and the last of equal flags counts, as in Triton.
+// Flags come before the environment. The last of equal flags counts, as in Triton, so they are
+// added backwards.
 static bool add_resources(string_list *list, const trace_config *c)
 {
   bool whole = true;
@@ -188,8 +190,8 @@ static bool add_headers(otlp_sink *o)
   return whole;
 }
 
-// PEM files, read with each connection. Authorities that are named are trusted instead of the
-// system's, which libcurl has in two places.
+// Sets PEM files, which are read for each connection. Named authorities replace the system's, for
+// which libcurl has two options.
 static bool set_tls(const otlp_sink *o)
 {
   static const struct {

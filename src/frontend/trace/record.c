@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording: the functions that the core reports to. Any thread that works for the request.
+// Records what the core reports. Any thread that works for the request.
 #include "frontend/trace/record.h"
 
 #include "base/cleanup.h"
@@ -12,9 +12,10 @@
 
 static _Atomic size_t all_bytes; // of all records
 
-// ---- memory; with the lock
+// ---- memory; the lock is held
 
-// Requests in flight are many, and texts of tensors are longer than the tensors.
+// Limits all records together: many requests may be in flight, and a tensor's text is longer than
+// the tensor.
 static bool reserve_bytes(size_t size)
 {
   if (atomic_fetch_add_explicit(&all_bytes, size, memory_order_relaxed) <=
@@ -46,7 +47,7 @@ static const char *keep_text(trace_record *r, const char *text)
   return keep_bytes(r, (slice){text, strlen(text) + 1}).data;
 }
 
-// ---- parts and events; with the lock
+// ---- parts and events; the lock is held
 
 static trace_part *begin_part(trace_record *r, uint64_t id)
 {
@@ -68,7 +69,7 @@ static trace_part *find_part(trace_record *r, uint64_t id)
   return begin_part(r, id);
 }
 
-// The event is kept if there is memory.
+// Appends an event, if there is memory.
 static void append_event(trace_record *r, trace_part *part, int activity, const char *name,
                          uint64_t moment_ns, const trace_tensor *tensor)
 {
@@ -80,7 +81,7 @@ static void append_event(trace_record *r, trace_part *part, int activity, const 
   part->end = &event->next;
 }
 
-// ---- what the core says
+// ---- reports of the core
 
 static void read_identity(trace_record *r, trace_part *part, TRITONSERVER_InferenceTrace *trace)
 {
@@ -93,7 +94,7 @@ static void read_identity(trace_record *r, trace_part *part, TRITONSERVER_Infere
   part->request_id = keep_text(r, request_id);
 }
 
-// So that models, and what they call, can add spans of their own.
+// Lets models, and servers that they call, add their own spans.
 static void give_context(trace_record *r, trace_part *part, TRITONSERVER_InferenceTrace *trace)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
@@ -105,7 +106,7 @@ static void give_context(trace_record *r, trace_part *part, TRITONSERVER_Inferen
   free(context);
 }
 
-// The part of the trace; what it follows is known with its first report.
+// The trace's part, whose identity is read at its first report.
 static trace_part *part_of(trace_record *r, TRITONSERVER_InferenceTrace *trace)
 {
   uint64_t id = 0;
@@ -119,8 +120,7 @@ static trace_part *part_of(trace_record *r, TRITONSERVER_InferenceTrace *trace)
   return part;
 }
 
-// The last member's value in a context, {"<moment>":"<name>"}, with its quotes; empty if it has
-// none.
+// The last member's value in a context {"<moment>":"<name>"}, with quotes; empty if there is none.
 static slice last_string(slice context)
 {
   if (context.size < 4 || context.data[context.size - 1] != '}' ||
@@ -193,8 +193,8 @@ void trace_record_gpu_input(trace_record *r, TRITONSERVER_DataType datatype, con
   r->inputs = input;
 }
 
-// An input of the request that was read before. False: the tensor has to be read now. *text NULL:
-// there is nothing to be kept of it.
+// Finds an input that was read before. False: the tensor must be read now. *text NULL: it could not
+// be read, or the record is incomplete.
 static bool find_text(trace_record *r, TRITONSERVER_InferenceTraceActivity activity,
                       TRITONSERVER_DataType datatype, const void *base, size_t size, slice *text)
 {
@@ -208,7 +208,8 @@ static bool find_text(trace_record *r, TRITONSERVER_InferenceTraceActivity activ
   return input != NULL || r->incomplete;
 }
 
-// *text is in the record's memory or in `made`; false: it cannot be had. *whole: it is all of it.
+// Reads a tensor; *text is in the record's memory or in `made`. False: it cannot be read. *whole:
+// the text has all of it.
 static bool read_tensor(trace_record *r, TRITONSERVER_InferenceTraceActivity activity,
                         TRITONSERVER_DataType datatype, const void *base, size_t size,
                         TRITONSERVER_MemoryType type, int64_t device, buffer *made, slice *text,
@@ -261,7 +262,7 @@ static void record_unref(trace_record *r)
     r->finished(r);
 }
 
-// The request's own trace comes back after its children.
+// The request's own trace is released after its children.
 static void release_trace(TRITONSERVER_InferenceTrace *trace, void *userp)
 {
   uint64_t id = 0;
@@ -348,6 +349,6 @@ size_t record_span_count(const trace_record *r)
 {
   size_t count = 1;
   for (const trace_part *part = r->first; part != NULL; part = part->next)
-    count += 2; // the model's, and its compute
+    count += 2; // the model's, and its compute span
   return count;
 }

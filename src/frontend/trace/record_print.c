@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries of Triton's JSON file for one record. The exporter's thread; tests. Without printf,
-// which costs more than all the rest.
+// Prints a record as entries of Triton's JSON file. The exporter's thread; tests. printf would cost
+// more than everything else.
 #include "base/buffer.h"
 #include "base/number.h"
 #include "frontend/trace/record.h"
@@ -59,7 +59,7 @@ void record_print(const trace_record *r, buffer *out)
     for (const trace_event *event = part->first; event != NULL; event = event->next) {
       begin_entry(part, out);
       if (!named && event->activity != MOMENT_OF_FRONT_END) {
-        print_identity(part, out); // as Triton does: before what the core said first
+        print_identity(part, out); // before the core's first event, as in Triton
         begin_entry(part, out);
         named = true;
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of traces: how they inherit, how requests are chosen, what clients call them. See
-// settings.h and trace.h.
+// Settings of traces: inheritance, the choice of requests, names in the extension. See settings.h
+// and trace.h.
 #include "frontend/trace/settings.h"
 
 #include "base/text.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUES_MAX 16 // of one key; there are three levels
+#define VALUES_MAX 16 // of one key; more than there are levels
 
 static trace_setting *setting_new(const int64_t values[TRACE_KEY_COUNT_OF_KEYS])
 {
@@ -64,7 +64,7 @@ trace_setting *trace_settings_find(const trace_settings *all, const char *model)
 
 // ---- choosing requests
 
-// Why a setting traces nothing by itself; NULL: it does, unless its count is at its end.
+// Why the setting cannot trace; NULL: it can, unless its count is used up.
 static const char *fault_of(const trace_settings *all, const trace_setting *s)
 {
   if (s->values[TRACE_KEY_LEVEL] == TRITONSERVER_TRACE_LEVEL_DISABLED)
@@ -80,7 +80,7 @@ bool trace_setting_sample(const trace_settings *all, trace_setting *s, bool forc
   uint64_t rate = (uint64_t)s->values[TRACE_KEY_RATE];
   bool valid = fault_of(all, s) == NULL && *count != 0;
   bool chosen = forced;
-  // As Triton counts: requests that no setting would trace do not count either.
+  // As Triton counts: only requests that could be traced count.
   if (rate != 0 && (valid || forced) && ++s->seen % rate == 0 && *count != 0) {
     chosen = true;
     if (*count > 0 && --*count == 0)
@@ -115,8 +115,7 @@ static bool any_specified(const trace_setting *s)
   return any;
 }
 
-// The setting that follows from what was specified before (`current`, or NULL), what is asked for
-// now, and what is above.
+// Makes the setting from the earlier one (`current`, or NULL), the change, and the level above.
 static trace_setting *combine(const trace_setting *current, const trace_setting *above,
                               const trace_update *u)
 {
@@ -142,8 +141,8 @@ static error *check_setting(const trace_settings *all, const trace_setting *s)
                    fault == NULL ? "" : fault);
 }
 
-// Puts `s` in the place of the setting of a model, or of the server's for "". A model without a
-// setting of its own has the server's.
+// Replaces the setting of a model, or the server's for "". A model without values of its own loses
+// its setting and has the server's.
 static error *put_setting(trace_settings *all, slice model, trace_setting *s)
 {
   bool own = model.size == 0 || any_specified(s);
@@ -178,7 +177,7 @@ error *trace_settings_update(trace_settings *all, const char *model, const trace
   const trace_update nothing = {0};
   const string_map_entry *entry;
   RETURN_IF_ERROR(update_setting(all, slice_of(model), u));
-  // What models take from the server follows it. Keys of the map move when it changes.
+  // Models inherit the server's new values. The map's keys move when it changes.
   for (size_t i = 0; model[0] == '\0' && (entry = string_map_walk(&all->models, &i)) != NULL;)
     RETURN_IF_ERROR(update_setting(all, (slice){entry->key, entry->key_size}, &nothing));
   return NULL;
@@ -228,7 +227,7 @@ size_t trace_level_names(int64_t level, const char *names[TRACE_LEVEL_NAMES_MAX]
   return count;
 }
 
-// The bit of a level's name; 0 for OFF and for what is no level.
+// The bit of a level's name; 0 for OFF and for unknown names.
 static int64_t level_of(slice name)
 {
   for (size_t k = 0; k < TRACE_LEVEL_NAMES_MAX; k++)
@@ -237,7 +236,7 @@ static int64_t level_of(slice name)
   return 0;
 }
 
-// Levels that are not known are ignored, as in Triton, and told in the log.
+// Unknown levels are ignored, as in Triton, with a log line.
 static error *read_level(trace_update *u, const slice *values, size_t count)
 {
   bool off = false;

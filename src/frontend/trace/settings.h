@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings that say which requests are traced. A setting does not change: an update replaces
-// it, so that traces under way end by the one that they began with. What counts down or up is in
-// it.
+// Settings that choose which requests are traced. A setting is replaced, never changed, so that
+// running traces end under the one that they began with; only its counters change.
 #ifndef NEREID_FRONTEND_TRACE_SETTINGS_H
 #define NEREID_FRONTEND_TRACE_SETTINGS_H
 
@@ -18,34 +17,34 @@ typedef struct trace_setting trace_setting;
 
 struct trace_setting {
   refcount references;
-  int64_t values[TRACE_KEY_COUNT_OF_KEYS]; // the count guarded by the owner's lock
-  bool counted;                            // there was a count from the start
-  bool specified[TRACE_KEY_COUNT_OF_KEYS]; // else it is that of the level above
+  int64_t values[TRACE_KEY_COUNT_OF_KEYS]; // the count: guarded by the owner's lock
+  bool counted;                            // it began with a count
+  bool specified[TRACE_KEY_COUNT_OF_KEYS]; // else the value is the level above's
 
   uint64_t seen; // requests; guarded by the owner's lock
 
-  _Atomic bool exhausted;   // by its count
-  _Atomic uint64_t created; // traces that are not lost
+  _Atomic bool exhausted;   // the count is used up
+  _Atomic uint64_t created; // traces begun and not lost
 
-  // The exporter's.
+  // --- The exporter's
   trace_setting *next_replaced;
   buffer text; // entries that are not in a file yet
   uint32_t in_text;
   uint64_t collected;
-  bool retired; // replaced: what still comes is written at once
+  bool retired; // replaced: later records are written at once
 };
 
-// Settings of the server and of models. Not thread-safe: the owner has a lock.
+// Settings of the server and of models. Not thread-safe: the owner locks.
 typedef struct trace_settings {
-  bool needs_file; // and there is none: no setting with a level is valid
+  bool needs_file; // no file is named: a setting with a level is invalid
   trace_setting *startup, *global;
   string_map models; // trace_setting, each referenced
-  // Takes a reference to a setting that was replaced.
+  // Takes over a reference to a replaced setting.
   void (*retire)(void *context, trace_setting *old_owned);
   void *context;
 } trace_settings;
 
-// What a client wants to change: for each key nothing, a value, or back to the level above.
+// A client's change: for each key nothing, a value, or back to the level above.
 typedef struct trace_update {
   bool given[TRACE_KEY_COUNT_OF_KEYS];
   bool cleared[TRACE_KEY_COUNT_OF_KEYS];
@@ -58,21 +57,22 @@ void trace_setting_unref(trace_setting *s); // NULL is allowed
 error *trace_settings_init(trace_settings *all, const trace_config *config);
 void trace_settings_fini(trace_settings *all); // retires all of them
 
-// The setting for a model; borrowed.
+// The setting that applies to a model; borrowed.
 trace_setting *trace_settings_find(const trace_settings *all, const char *model);
 
 // The two halves of trace_service_change.
 error *trace_update_read(trace_update *u, const trace_member *members, size_t count);
 error *trace_settings_update(trace_settings *all, const char *model, const trace_update *u);
 
-// Whether the next request is traced. `forced`: its client traces it, whatever rate and count say.
+// Decides whether a request is traced. `forced`: its client traces it, so rate and count do not
+// matter.
 bool trace_setting_sample(const trace_settings *all, trace_setting *s, bool forced);
 
-// A level's names in the extension; gives how many there are.
+// Fills in a level's names in the extension; returns how many.
 #define TRACE_LEVEL_NAMES_MAX 2
 size_t trace_level_names(int64_t level, const char *names[TRACE_LEVEL_NAMES_MAX]);
 
-// Whether any setting may trace a request.
+// May any setting trace a request?
 bool trace_settings_any_on(const trace_settings *all);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spans of records in protobuf: see spans.h. The messages are those of OTLP 1.x
-// (https://opentelemetry.io/docs/specs/otlp/), so are the numbers of their fields.
+// Encodes a record's spans in protobuf. See spans.h. Messages and field numbers are OTLP 1.x's
+// (https://opentelemetry.io/docs/specs/otlp/).
 #include "frontend/trace/spans.h"
 
 #include "base/proto_write.h"
@@ -38,14 +38,14 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 typedef struct span {
-  struct span *outer; // of those that are not over
+  struct span *outer; // the next outer open span
   slice name;
   span_id id, parent;
-  uint64_t start_ns, end_ns; // of the monotonic clock
-  buffer content;            // its attributes and events, printed
+  uint64_t start_ns, end_ns; // on the monotonic clock
+  buffer content;            // attributes and events, encoded
 } span;
 
-// The work on one record. The first span is the request's.
+// The encoding of one record. The first span is the request's.
 typedef struct builder {
   const trace_record *record;
   span *spans;
@@ -59,7 +59,7 @@ static uint64_t real_time(const trace_record *r, uint64_t moment_ns)
 
 // ---- attributes
 
-// In protobuf's UTF-8: names of models and requests may be any bytes.
+// Appends text as UTF-8, which protobuf requires: names may have any bytes.
 static void append_clean(buffer *out, uint32_t number, slice text)
 {
   proto_append_bytes(out, number, text);
@@ -74,7 +74,7 @@ static void append_clean(buffer *out, uint32_t number, slice text)
 
 typedef struct attribute {
   slice key;
-  slice text; // `data` NULL: the integer
+  slice text; // `data` NULL: use `integer`
   uint64_t integer;
 } attribute;
 
@@ -145,7 +145,7 @@ static span *add_model_span(builder *b, span *outer, const trace_part *part, uin
 
 // ---- parts
 
-// A backend's own activity NAME<suffix>: NAME. Others: empty.
+// NAME of a backend's activity NAME<suffix>; else empty.
 static slice activity_stem(const trace_event *event, const char *suffix)
 {
   size_t size = strlen(event->name), tail = strlen(suffix);
@@ -155,7 +155,7 @@ static slice activity_stem(const trace_event *event, const char *suffix)
   return (slice){event->name, size - tail};
 }
 
-// The name of the span that an event begins; `data` is NULL when it begins none.
+// The name of the span that an event begins; `data` NULL: none.
 static slice begun_span(const trace_part *part, const trace_event *event)
 {
   if (event->activity == TRITONSERVER_TRACE_REQUEST_START)
@@ -202,7 +202,7 @@ static void add_part_spans(builder *b, const trace_part *part)
     top->end_ns = b->record->ended_ns;
 }
 
-// The request began before it was known that it is traced.
+// The first event may be older than the record, which begins when the request is chosen.
 static uint64_t start_of(const trace_record *r)
 {
   const trace_event *first = r->first == NULL ? NULL : r->first->first;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a record to OpenTelemetry's spans, as Triton makes them: InferRequest, in it one for each
-// model, in that its compute and what a backend's activities NAME_START and NAME_END enclose; other
-// activities are events of the innermost span. The exporter's thread; tests.
+// Turns a record into OpenTelemetry spans, as Triton does: InferRequest contains a span for each
+// model, which contains its compute and a span for each pair NAME_START, NAME_END of the backend's
+// activities. Other activities are events of the innermost span. The exporter's thread; tests.
 #ifndef NEREID_FRONTEND_TRACE_SPANS_H
 #define NEREID_FRONTEND_TRACE_SPANS_H
 
@@ -9,7 +9,7 @@
 #include "base/string_list.h"
 #include "frontend/trace/record.h"
 
-// Appends a record's spans, as ScopeSpans has them; `spans` fails when memory is short.
+// Appends the record's spans in ScopeSpans' format; `spans` fails when memory is short.
 void spans_append(buffer *spans, const trace_record *r);
 
 // Appends an ExportTraceServiceRequest with these spans. `resources` are "<key>=<value>"; the first

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors as text, as traces have them: see record.h.
+// Prints tensors for traces. See record.h.
 #include "frontend/common/json/json_tensor.h"
 #include "frontend/trace/record.h"
 
 #include <string.h>
 
-#define BLOCK_ELEMENTS 4096 // between two looks at the limit
+#define BLOCK_ELEMENTS 4096 // between checks of the limit
 
 static bool append_texts(buffer *out, const char *base, size_t size, size_t limit)
 {
@@ -15,7 +15,7 @@ static bool append_texts(buffer *out, const char *base, size_t size, size_t limi
     memcpy(&length, base + at, sizeof(length));
     at += sizeof(length);
     if (length > size - at)
-      return true; // the backend's bytes are no texts: there is nothing to show
+      return true; // not BYTES: nothing to print
     if (out->size - start > limit || length > limit)
       return false;
     buffer_append_text(out, first ? "\"" : ",\"");
@@ -32,7 +32,7 @@ bool tensor_text_append(buffer *out, TRITONSERVER_DataType datatype, const void 
   if (datatype == TRITONSERVER_TYPE_BYTES)
     return append_texts(out, base, size, limit);
   if (datatype == TRITONSERVER_TYPE_BOOL)
-    datatype = TRITONSERVER_TYPE_UINT8; // 0 and 1
+    datatype = TRITONSERVER_TYPE_UINT8; // as 0 and 1
   const size_t element_size = TRITONSERVER_DataTypeByteSize(datatype), start = out->size;
   size_t left = element_size == 0 ? 0 : size / element_size;
   for (const char *at = base; left > 0 && out->size - start <= limit && !out->failed;) {
@@ -40,7 +40,7 @@ bool tensor_text_append(buffer *out, TRITONSERVER_DataType datatype, const void 
     error_free(json_tensor_write(datatype, at, count * element_size, count, NULL, out));
     if (out->failed)
       break;
-    // The brackets: the second one goes, the first one separates.
+    // Removes the closing bracket, and makes the opening one a comma, or removes the first.
     out->size--;
     out->data[begin] = ',';
     if (begin == start)

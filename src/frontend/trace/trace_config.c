@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace flags' values: see trace_config.h.
+// Reads the trace flags. See trace_config.h.
 #include "frontend/trace/trace_config.h"
 
 #include "base/buffer.h"
@@ -22,7 +22,7 @@ static error *replace_text(char **target, const char *text)
   return text_replace(target, text) ? NULL : error_no_memory();
 }
 
-// ---- one function for each kind of setting that is no number
+// ---- one function for each setting that is no number
 
 static error *set_level(trace_config *c, const char *value)
 {
@@ -75,7 +75,7 @@ static error *set_url(trace_config *c, const char *value)
 static error *add_resource_text(trace_config *c, const char *value)
 {
   const char *equals = strchr(value, '=');
-  if (equals == NULL || equals == value) { // which Triton takes
+  if (equals == NULL || equals == value) { // Triton accepts it
     frontend_log_warning("resource: invalid value '%s', expected <key>=<value>; it is ignored",
                          value);
     return NULL;
@@ -86,7 +86,7 @@ static error *add_resource_text(trace_config *c, const char *value)
 // ---- all settings
 
 typedef struct row {
-  const char *mode; // "": of all modes
+  const char *mode; // "": any mode
   const char *name;
   error *(*set)(trace_config *c, const char *value); // NULL: a number
   size_t offset;                                     // of the number, an int64_t
@@ -123,7 +123,7 @@ static error *set_row(trace_config *c, const row *r, const char *value)
     return error_new(ERROR_INVALID_ARG,
                      "%s: invalid value '%s', expected a whole number from %" PRId64 " to %" PRId64,
                      r->name, value, r->least, r->most);
-  if (given < r->least) // which Triton takes
+  if (given < r->least) // Triton accepts it
     frontend_log_warning("%s: '%s' is read as %" PRId64, r->name, value, r->least);
   *number = given < r->least ? r->least : given;
   return NULL;
@@ -147,7 +147,7 @@ error *trace_config_set(trace_config *c, const char *text)
   return error_new(ERROR_NOT_FOUND, "'%s' is not known", text);
 }
 
-// As OpenTelemetry's own exporters find their collector.
+// OpenTelemetry's own exporters find their collector in the same way.
 static error *set_default_url(trace_config *c)
 {
   const char *url = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");

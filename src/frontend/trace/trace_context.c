@@ -15,12 +15,12 @@ static bool any_set(const uint8_t *bytes, size_t count)
   return all != 0;
 }
 
-// "00-<32 digits>-<16 digits>-01": where things stand.
+// "00-<32 digits>-<16 digits>-01": offsets of its parts.
 #define TRACE_AT          3
 #define SPAN_AT           36
 #define TRACEPARENT_BYTES 55
 
-// Lower case only, as the standard has it.
+// Lower case only, as the standard says.
 static bool is_lower_hex(slice text)
 {
   bool hex = true;
@@ -29,7 +29,7 @@ static bool is_lower_hex(slice text)
   return hex;
 }
 
-// False: not that many digits with a dash behind them, or only zeroes.
+// Reads 2 * count digits, which a dash must follow. False: malformed, or only zeroes.
 static bool read_hex_id(const char *text, size_t count, uint8_t *bytes)
 {
   bool valid = is_lower_hex((slice){text, 2 * count}) && text[2 * count] == '-';
@@ -44,7 +44,7 @@ bool trace_context_read(slice text, trace_context_ids *ids)
   if (text.size < TRACEPARENT_BYTES)
     return false;
   slice version = {text.data, 2}, flags = {text.data + TRACEPARENT_BYTES - 2, 2};
-  // Later versions may say more behind a dash.
+  // Later versions may append fields after a dash.
   bool whole = text.size == TRACEPARENT_BYTES ||
                (!slice_equal_text(version, "00") && text.data[TRACEPARENT_BYTES] == '-');
   bool valid = whole && is_lower_hex(version) && !slice_equal_text(version, "ff") &&
@@ -56,7 +56,7 @@ bool trace_context_read(slice text, trace_context_ids *ids)
   return valid;
 }
 
-// Not secrets: without the system's random numbers at the very start of a machine any will do.
+// Ids are no secrets: if the system has no random numbers yet, right after its boot, any will do.
 static void fill_random(uint8_t *bytes, size_t count)
 {
   do {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// W3C Trace Context: the ids that join the spans of several programs into one trace
-// (https://www.w3.org/TR/trace-context/). Pure functions on text, but for the ids' random numbers.
+// W3C Trace Context: ids that join the spans of several programs into one trace
+// (https://www.w3.org/TR/trace-context/). Pure functions on text, except for new random ids.
 #ifndef NEREID_FRONTEND_TRACE_TRACE_CONTEXT_H
 #define NEREID_FRONTEND_TRACE_TRACE_CONTEXT_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRACESTATE_MAX_BYTES 512 // as much as must be passed on
+#define TRACESTATE_MAX_BYTES 512 // all that must be passed on
 
 typedef struct span_id {
   uint8_t bytes[8]; // all zero: none
@@ -18,17 +18,17 @@ typedef struct span_id {
 
 typedef struct trace_context_ids {
   uint8_t trace[16];
-  span_id parent; // none: the trace begins here
+  span_id parent; // none: this server begins the trace
 } trace_context_ids;
 
-// Reads a traceparent header. False: it is none that may be continued.
+// Reads a traceparent header. False: it is invalid, or must not be continued.
 bool trace_context_read(slice traceparent, trace_context_ids *ids);
 
-// New random ids.
+// Makes random ids.
 void trace_context_new(trace_context_ids *ids);
 span_id span_id_new(void);
 
-// Appends {"traceparent":"…","tracestate":"…"}, as models get it.
+// Appends {"traceparent":"…","tracestate":"…"}, for models.
 void trace_context_print(const uint8_t trace[16], span_id span, slice tracestate, buffer *out);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service: settings behind a lock, and the exporter once there is something to export. See
-// trace.h. With tracing off a request costs one relaxed load.
+// The service: settings behind a lock, and an exporter once tracing has been on. See trace.h. With
+// tracing off a request costs one relaxed load.
 #include "frontend/trace/trace.h"
 
 #include "base/cleanup.h"
@@ -14,12 +14,12 @@
 #include <string.h>
 
 struct trace_service {
-  refcount references; // the owner's, and one for each record that is not with the exporter
+  refcount references; // the owner's, and one for each record that the exporter does not have
   trace_config config;
   _Atomic bool on;
-  pthread_mutex_t lock; // guards what follows; taken for a request only while tracing is on
+  pthread_mutex_t lock; // guards what follows; requests take it only while tracing is on
   trace_settings settings;
-  exporter *exporter; // from the first time on that tracing is on
+  exporter *exporter; // NULL until tracing is first on
 };
 
 static void service_unref(trace_service *s)
@@ -33,7 +33,7 @@ static void service_unref(trace_service *s)
   free(s);
 }
 
-// Without an exporter no trace was ever begun.
+// Without an exporter no trace was ever begun, so nothing needs the old setting.
 static void retire_replaced(void *context, trace_setting *old)
 {
   const trace_service *s = context;
@@ -53,7 +53,7 @@ static error *make_exporter(trace_service *s)
   return NULL;
 }
 
-// After each change of the settings.
+// Call after each change of the settings.
 static error *refresh_exporter(trace_service *s)
 {
   bool on = trace_settings_any_on(&s->settings);
@@ -110,7 +110,7 @@ static void record_finished(trace_record *r)
   service_unref(s);
 }
 
-// Chooses; the setting is referenced for the record. NULL: the request is not traced.
+// Chooses whether to trace, and references the setting for the record. NULL: not traced.
 static trace_setting *choose_setting(trace_service *s, const char *model, bool forced)
 {
   LOCK_SCOPE(&s->lock);
@@ -121,7 +121,7 @@ static trace_setting *choose_setting(trace_service *s, const char *model, bool f
   return traced ? trace_setting_ref(setting) : NULL;
 }
 
-// What a header may have, and a span's text.
+// Is the text valid in a header and in a span?
 static bool is_ascii_text(slice text)
 {
   bool printable = true;
@@ -186,7 +186,7 @@ error *trace_service_change(trace_service *s, const char *model, const trace_mem
   return e;
 }
 
-// A setting with its values, of which but for trace_level there is one.
+// Prints a setting; all but trace_level have one value.
 static void print_values(buffer *json, bool wrapped, const char *key, const char *const *values,
                          size_t count)
 {

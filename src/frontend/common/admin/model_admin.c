@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Through the north seam.
+// Calls the core through the north seam.
 #include "frontend/common/admin/model_admin.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading and unloading models for clients of any protocol, once their request is read, and what
-// the core says of them. Threads that may wait for a model.
+// Loads and unloads models for clients of any protocol, once their request is read, and asks the
+// core about models. Called on threads that may wait for a model.
 #ifndef NEREID_FRONTEND_COMMON_ADMIN_MODEL_ADMIN_H
 #define NEREID_FRONTEND_COMMON_ADMIN_MODEL_ADMIN_H
 
@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Of a load request: "config" with the text of a configuration, or "file:<path>" with its content.
-// Both are borrowed; a configuration ends with a NUL.
+// A parameter of a load request: "config" with a configuration's text, which ends with a NUL, or
+// "file:<path>" with a file's content. Both are borrowed.
 typedef struct load_parameter {
   const char *name;
   slice value;
@@ -26,14 +26,14 @@ bool load_parameter_is_file(const char *name);
 error *model_admin_load(TRITONSERVER_Server *server, const char *model,
                         const load_parameter *parameters, size_t count);
 
-// `dependents`: the models that an ensemble is made of, too.
+// With `dependents` also unloads the models that an ensemble is made of.
 error *model_admin_unload(TRITONSERVER_Server *server, const char *model, bool dependents);
 
-// A model's configuration, in the one form that there is: asked for as metadata and statistics are.
+// Asks for a model's configuration in the only JSON form that there is.
 TRITONSERVER_Error *model_admin_config(TRITONSERVER_Server *server, const char *model,
                                        int64_t version, TRITONSERVER_Message **message);
 
-// Appends what the core said in JSON; the error and the message are released.
+// Appends the core's JSON, and releases the error and the message.
 error *admin_take_json(TRITONSERVER_Error *failure_owned, TRITONSERVER_Message **response_owned,
                        buffer *json);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a request through the core. What may happen when is in `allowed`; who needs the
-// request is counted in i->users.
+// A request's way through the core. `allowed` lists the changes of state; i->users counts the users
+// of the request.
 #include "frontend/common/infer/inference.h"
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 
 // ---- state ----
 
-// Enters a state, but what is DONE stays so. Returns the state before.
+// Enters a state; DONE stays DONE. Returns the state before.
 static inference_state enter(inference *i, inference_state to)
 {
   static const unsigned allowed[] = {
@@ -23,7 +23,8 @@ static inference_state enter(inference *i, inference_state to)
       [INFERENCE_RUNNING] = STATE_BIT(INFERENCE_WAITING) | STATE_BIT(INFERENCE_DONE),
       [INFERENCE_WAITING] = STATE_BIT(INFERENCE_DONE),
       [INFERENCE_DONE] =
-          STATE_BIT(INFERENCE_RUNNING) | STATE_BIT(INFERENCE_WAITING), // who comes too late
+          STATE_BIT(INFERENCE_RUNNING) | STATE_BIT(INFERENCE_WAITING), // a late caller; the state
+                                                                       // stays DONE
       [INFERENCE_REFUSED] = 0,
   };
   int from = atomic_load(&i->state);
@@ -68,8 +69,8 @@ static void leave(inference *i)
 
 // ---- callbacks of the core ----
 
-// Something that the front end waits for came. A backend may have released the request before: once
-// the loop can see the end, nobody else keeps what the hook needs.
+// One of the awaited events came. The reference is for the hook: a backend may have released the
+// request already, and the loop may drop its own as soon as it sees DONE.
 static void count_down(inference *i)
 {
   int before = atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel);
@@ -94,7 +95,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
   leave(i);
 }
 
-// One response is sent, the first; others are counted.
+// Keeps the first response, counts and deletes the others.
 static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response_owned)
 {
   if (atomic_fetch_add_explicit(&i->response_count, 1, memory_order_relaxed) == 0) {
@@ -111,7 +112,7 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 {
   inference *i = inference_pointer;
   bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
-  bool decoupled = i->decoupled; // else `i` may be gone once the end is counted
+  bool decoupled = i->decoupled; // read now: if not decoupled, `i` may be gone after count_down
   if (response != NULL) {
     if (i->is_timed)
       access_times_record(&i->times, response);
@@ -272,7 +273,7 @@ error *inference_submit(inference *i, TRITONSERVER_Server *server)
   i->tensors.many_responses = i->decoupled;
   i->awaits_release = i->tensors.span_count > 0;
   atomic_store_explicit(&i->awaited, i->awaits_release ? 2 : 1, memory_order_relaxed);
-  // One for this function, and one for the responses.
+  // One user for this function, one for the responses of a decoupled model.
   uint32_t more = i->decoupled ? 2 : 1;
   atomic_fetch_add_explicit(&i->users, more, memory_order_relaxed);
   TRITONSERVER_InferenceTrace *trace = i->trace == NULL ? NULL : trace_hand_over(i->trace);
@@ -297,7 +298,8 @@ bool inference_wait(inference *i)
   return enter(i, INFERENCE_WAITING) != INFERENCE_DONE;
 }
 
-// Whoever sees both that the core has the request and that nobody waits cancels it; see submit.
+// The thread that sees both cancel_wanted and RUNNING or WAITING tells the core; see
+// inference_submit.
 void inference_cancel(inference *i)
 {
   atomic_store(&i->cancel_wanted, true);

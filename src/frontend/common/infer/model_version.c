@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rule, several texts. As in Triton the digits count, with blanks and a sign before them, and
-// what follows them does not: "1.0" is 1. What begins with no number may be a label.
+// As in Triton, blanks and a sign may precede the digits, and what follows them is ignored: "1.0"
+// is 1. A text that begins with a letter or '_' is a label.
 #include "frontend/common/infer/model_version.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements become integers that order as they do, so that one search serves all types: a heap of
-// the best, whose root is the worst of them.
+// Each element becomes an integer of the same order, so that one search serves all types. The
+// search keeps the best in a heap whose root is the worst of them.
 #include "frontend/common/json/classification.h"
 
 #include "base/checked.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 typedef struct candidate {
-  uint64_t rank; // orders as the value
+  uint64_t rank; // in the order of the values
   uint32_t index;
 } candidate;
 
@@ -104,7 +104,7 @@ static int worst_first(const void *a, const void *b)
   return best_first(b, a);
 }
 
-// Puts `c` where the root was; below each candidate there are only better ones.
+// Replaces the heap's root by `c`; below each candidate are only better ones.
 static void replace_root(candidate *heap, size_t count, candidate c)
 {
   size_t at = 0;
@@ -122,7 +122,7 @@ static void replace_root(candidate *heap, size_t count, candidate c)
   heap[at] = c;
 }
 
-// Fills `best` with the `count` best of the row's elements, in order.
+// Fills `best` with the row's `count` best elements, in order.
 static void find_best(const element_form *f, const char *row, size_t element_count, candidate *best,
                       size_t count)
 {
@@ -131,7 +131,7 @@ static void find_best(const element_form *f, const char *row, size_t element_cou
     if (i < count)
       best[i] = c;
     if (i + 1 == count)
-      qsort(best, count, sizeof(*best), worst_first); // which is a heap
+      qsort(best, count, sizeof(*best), worst_first); // a sorted array is a heap
     if (i >= count && comes_before(c, best[0]))
       replace_root(best, count, c);
   }
@@ -169,7 +169,7 @@ static error *append_class(const class_scores *s, const element_form *f, const c
 
 // ---- the whole ----
 
-// Rows and the elements of each. False when the shape cannot be or the size is another.
+// Counts rows and the elements of each. False when the shape is invalid or does not fit the size.
 static bool measure(const class_scores *s, const element_form *f, size_t *rows,
                     size_t *element_count)
 {

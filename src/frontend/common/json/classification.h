@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification: instead of an output, the strings "value:index" or "value:index:label" of its
-// largest elements. Shared by all front ends. Pure but for the labels, which the response's model
-// has; any thread that owns the response.
+// Classification: replaces an output by the strings "value:index" or "value:index:label" of its
+// largest elements. For all front ends. Pure, except for the labels, which the response's model
+// has. Any thread that owns the response.
 #ifndef NEREID_FRONTEND_COMMON_JSON_CLASSIFICATION_H
 #define NEREID_FRONTEND_COMMON_JSON_CLASSIFICATION_H
 
@@ -14,27 +14,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLASSIFICATION_MAX_ELEMENTS 1000000 // of a row, and strings of an output
+#define CLASSIFICATION_MAX_ELEMENTS 1000000 // in a row, and strings in an output
 #define CLASSIFICATION_MAX_BYTES    (64u << 20)
 
 // An output as the model made it.
 typedef struct class_scores {
   TRITONSERVER_InferenceResponse *response;
   uint32_t index;              // of the output
-  bool has_rows;               // its first dimension is the batch's: each row has its own classes
+  bool has_rows;               // the first dimension is the batch's, and each row is classified
   response_output_json output; // borrowed
 } class_scores;
 
-// What takes its place: a BYTES tensor.
+// The BYTES tensor that replaces the output.
 typedef struct class_strings {
-  buffer elements;  // each a length of four bytes and the text; the caller's to release
-  int64_t shape[2]; // rows, where there are any, and classes
+  buffer elements;  // each: a length of four bytes and the text; the caller releases it
+  int64_t shape[2]; // rows, if any, and classes
   size_t shape_count;
 } class_strings;
 
-// The `class_count` (1 or more) largest elements of each row, the largest first, of equal ones the
-// one that comes first; NaN comes last. INVALID_ARG for types that are no numbers and for too many
-// elements, INTERNAL when the size is not that of the shape.
+// Finds the `class_count` (1 or more) largest elements of each row, the largest first; of equal
+// ones the first; NaN last. INVALID_ARG for types that are no numbers and for too many elements,
+// INTERNAL when the size does not fit the shape.
 error *classification_make(const class_scores *scores, uint64_t class_count,
                            class_strings *strings);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generate extension between text and tensors.
+// Converts the generate extension's text to tensors and back.
 #include "frontend/common/json/generate_json.h"
 
 #include "frontend/common/json/json_scan.h"
@@ -77,7 +77,7 @@ error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
 typedef struct generate_context {
   const generate_inputs *inputs;
   infer_request_json *request;
-  bool nested; // in `parameters`
+  bool nested; // within `parameters`
 } generate_context;
 
 static error *wrong_shape(const char *name)
@@ -86,8 +86,8 @@ static error *wrong_shape(const char *name)
                    "The schema can not convert input '%s' to tensor with proper shape", name);
 }
 
-// Spreads `count` elements over the input's shape, as Triton: those of an empty list over the last
-// dimension that may be any.
+// Spreads `count` elements over the input's shape, as Triton does. An empty list makes the
+// innermost variable dimension 0.
 static error *choose_shape(const generate_input *from, uint64_t count, arena *a,
                            infer_json_input *input)
 {
@@ -138,7 +138,7 @@ static error *read_value(generate_context *g, json_cursor *c, const json_path *p
   *input =
       (infer_json_input){.name = from->name, .datatype = from->datatype, .element_count = count};
   RETURN_IF_ERROR(choose_shape(from, count, c->arena, input));
-  // An array's text has two characters for each element: the product cannot overflow.
+  // An array's text has at least two characters for each element, so the product cannot overflow.
   RETURN_IF_ERROR(check_size(g, from->name, count * TRITONSERVER_DataTypeByteSize(from->datatype)));
   RETURN_IF_ERROR(
       json_tensor_read(c, path, from->datatype, count, &input->data, &input->data_size));
@@ -221,10 +221,10 @@ error *generate_request_json_read(slice text, const generate_inputs *inputs, siz
 
 // ---- replies ----
 
-// A member of the reply, one of the two.
+// A member of the reply: a parameter or an output.
 typedef struct generate_member {
   const char *name;
-  size_t order; // in which it was listed
+  size_t order; // place in the list
   const request_parameter *parameter;
   const response_output_json *output;
 } generate_member;

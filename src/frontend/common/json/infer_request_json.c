@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading of inference requests: members in any order, each protocol key at most once. What is
-// refused is so in Triton's words first; what Triton passes over is passed over.
+// Reads inference requests: members in any order, each member of the protocol at most once. Errors
+// begin with Triton's words; what Triton ignores is ignored.
 #include "frontend/common/json/infer_request_json.h"
 
 #include "base/checked.h"
@@ -14,8 +14,8 @@
 
 // ---- members that several objects have ----
 
-// Of a tensor: those that the protocol does not define mean nothing, and what is no object is as
-// good as none: some clients send what they leave out as null.
+// Ignores unknown parameters of a tensor, and a value that is no object: some clients send null for
+// what they leave out.
 static error *read_tensor_parameters(json_cursor *c, const json_path *path,
                                      const json_schema *object, void *tensor, unsigned *seen)
 {
@@ -58,8 +58,8 @@ typedef struct input_context {
   infer_json_input input;
   int64_t *shape;
   unsigned seen;
-  slice invalid_datatype; // what stands there instead of one; at NULL: nothing
-  json_cursor late_data;  // data that came before what tells how to read it; at NULL: none
+  slice invalid_datatype; // the text of an unknown datatype; data NULL: none
+  json_cursor late_data;  // data that came before datatype or shape; at NULL: none
 } input_context;
 
 static bool has(const input_context *in, unsigned member)
@@ -67,7 +67,7 @@ static bool has(const input_context *in, unsigned member)
   return (in->seen & 1u << member) != 0;
 }
 
-// One that is none is refused when the input's name is known.
+// An unknown datatype is refused later, when the input's name is known.
 static error *read_datatype(void *context, json_cursor *c, const json_path *path)
 {
   input_context *in = context;
@@ -107,7 +107,7 @@ static error *read_shape(void *context, json_cursor *c, const json_path *path)
 {
   input_context *in = context;
   in->input.element_count = 1;
-  in->shape = arena_allocate(c->arena, sizeof(*in->shape)); // a shape of no dimensions is one, too
+  in->shape = arena_allocate(c->arena, sizeof(*in->shape)); // not NULL even without dimensions
   RETURN_IF_ERROR(json_elements(c, path, visit_dimension, in));
   in->input.shape = in->shape;
   return NULL;
@@ -140,13 +140,13 @@ static error *check_data_size(const input_context *in, const json_path *path, si
       path, words, "all inputs together count. Use --http-max-input-size to increase the limit.");
 }
 
-// Numbers are weighed before there is memory for them, strings when it is known how long they are.
+// Checks the size of numbers before it allocates, of strings after they are read.
 static error *read_tensor(input_context *in, json_cursor *c, const json_path *path)
 {
   infer_json_input *input = &in->input;
   size_t size;
   bool is_array = json_peek(c) == '[';
-  if (is_array && input->element_count == 0) // then the elements mean nothing
+  if (is_array && input->element_count == 0) // the elements are ignored
     return json_skip(c, path);
   if (!checked_multiply_size(TRITONSERVER_DataTypeByteSize(input->datatype), input->element_count,
                              &size))
@@ -197,7 +197,7 @@ static error *check_datatype(const input_context *in, const json_path *outer)
                          (int)(text.size < 64 ? text.size : 64), text.data);
 }
 
-// Exactly one of JSON data, binary data and shared memory; a tensor without elements needs none.
+// Exactly one of JSON data, binary data and shared memory; a tensor without elements may have none.
 static error *check_data(const input_context *in, const json_path *path)
 {
   const infer_json_input *input = &in->input;
@@ -349,7 +349,8 @@ static const json_schema request_schema = {
                 {SLICE("parameters"), read_parameters, JSON_READ, 0}},
     .refusal = "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"};
 
-// What stands behind the JSON may be the data that an input says is there.
+// If an input announced binary data, the error for text behind the JSON names the header that it
+// needs.
 static error *finish(json_cursor *c, const infer_request_json *request)
 {
   const size_t size = (size_t)(c->at - c->begin);
@@ -413,7 +414,7 @@ error *binary_tensors_split(infer_request_json *request, const char *model, slic
                           : " behind the JSON, whose size Inference-Header-Content-Length says");
     input->data = binary.data;
     input->data_size = input->binary_size;
-    if (input->binary_size == 0) // then the binary part may be NULL
+    if (input->binary_size == 0) // the binary part may be NULL
       continue;
     binary.data += input->binary_size;
     binary.size -= input->binary_size;

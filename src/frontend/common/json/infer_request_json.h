@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON part of an inference request (KServe v2), read in one pass without a tree. Shared by the
-// front ends that speak JSON. Pure functions: memory comes from the caller's arena, names and plain
-// strings may be views of the text. Any thread; keeps no state.
+// Reads the JSON part of an inference request (KServe v2) in one pass, without a tree. For front
+// ends that speak JSON. Pure functions: memory is from the caller's arena; names and plain strings
+// may be views of the text. Any thread.
 #ifndef NEREID_FRONTEND_COMMON_JSON_INFER_REQUEST_JSON_H
 #define NEREID_FRONTEND_COMMON_JSON_INFER_REQUEST_JSON_H
 
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Where a tensor lies in shared memory; `region` is NULL when it does not.
+// Where a tensor is in shared memory; `region` is NULL when it is not.
 typedef struct json_shared_memory {
   const char *region;
   uint64_t offset;    // bytes
@@ -32,7 +32,7 @@ typedef struct infer_json_input {
   bool binary;            // binary_data_size was given: the data follows the JSON part
   size_t binary_size;     // bytes
   const void *data;       // JSON data as the tensor's bytes, in the arena, aligned to 64; after
-                          // binary_tensors_split: a view of the binary part
+                          // binary_tensors_split a view of the binary part
   size_t data_size;       // bytes
   json_shared_memory shared_memory;
 } infer_json_input;
@@ -48,37 +48,35 @@ typedef struct infer_request_json {
   const char *id; // "" when absent
   infer_json_input *inputs;
   size_t input_count;
-  size_t json_data_size; // bytes of all tensors that were given as JSON
-  size_t max_data_size;  // what that may be
+  size_t json_data_size; // bytes of all tensors given as JSON
+  size_t max_data_size;  // limit of json_data_size
   infer_json_output *outputs;
   size_t output_count;       // 0: all outputs
-  bool binary_output;        // binary_data_output: for all outputs where none is listed
+  bool binary_output;        // binary_data_output: for all outputs if none is listed
   uint64_t sequence_id;      // 0: none
   const char *sequence_name; // sequence_id given as a string, else NULL
   bool sequence_start, sequence_end;
   uint64_t priority;          // 0: the model's default
   uint64_t timeout_us;        // microseconds, 0: the model's default
-  json_parameters parameters; // without the keys that the protocol itself defines
+  json_parameters parameters; // without the keys that the protocol defines
 } infer_request_json;
 
-// Reads `text`. Readable memory must go on behind it, with whatever bytes (the binary part), and
-// end in 16 zeroes (body_finish puts them there): a number is read to its end before that is
-// compared with the end of the text. The tensors that are given as JSON may have `max_data_size`
-// bytes together: a text can describe a multiple of its own size. Errors are INVALID_ARG and name
-// the path, the value and what was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is
-// short. What the arena holds then is garbage. `host` may be NULL. Names that stand twice are left
-// to the core, and so is the number of strings: `data` may hold fewer than the shape says, or one
-// more.
+// Reads `text`. Numbers are read before their end is compared with the text's end, so readable
+// memory must follow (the binary part), and end in 16 zeroes (body_finish writes them). All tensors
+// given as JSON may have `max_data_size` bytes together, because a text can describe a multiple of
+// its size. Errors are INVALID_ARG and name the path, the value and what was expected:
+// "inputs[0].data[17]: …"; UNAVAILABLE when memory is short. After an error the arena's content is
+// garbage. `host` may be NULL. The core checks for names that stand twice, and counts strings:
+// `data` may hold fewer than the shape says, or one more.
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
                                infer_request_json *out);
 
-// The `timeout` among the parameters of such a text, 0 when it has none or cannot be read; nothing
-// else of it is looked at.
+// Only the parameter `timeout` of such a text; 0 if it is absent or unreadable.
 uint64_t infer_request_json_timeout(slice text, arena *a);
 
-// Gives each binary input its slice of `binary`, in the order of the inputs. INVALID_ARG when the
-// sizes do not add up to exactly binary.size, naming the input, the model, the bytes wanted and
-// those left.
+// Gives each binary input its slice of `binary`, in the order of inputs. INVALID_ARG unless the
+// sizes add up to exactly binary.size; the text names the input, the model, the bytes wanted and
+// left.
 error *binary_tensors_split(infer_request_json *request, const char *model, slice binary);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Printing of inference replies, in the order of members that Triton has.
+// Prints inference replies, with members in Triton's order.
 #include "frontend/common/json/infer_response_json.h"
 
 #include "base/number.h"
@@ -13,7 +13,7 @@ static void append_i64(buffer *out, int64_t value)
   buffer_append(out, number, number_print_i64(number, value));
 }
 
-// `before` is what stands before the text, its key too.
+// `before` is the key and all text before the string.
 static void append_text(buffer *out, slice before, const char *text)
 {
   buffer_append_slice(out, before);

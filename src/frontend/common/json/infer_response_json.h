@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON part of an inference reply (KServe v2). Appends to a buffer; numbers are printed
-// straight from the tensors. Pure functions; any thread.
+// Prints the JSON part of an inference reply (KServe v2) into a buffer; numbers directly from the
+// tensors. Pure functions; any thread.
 #ifndef NEREID_FRONTEND_COMMON_JSON_INFER_RESPONSE_JSON_H
 #define NEREID_FRONTEND_COMMON_JSON_INFER_RESPONSE_JSON_H
 
@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// How an output appears in the JSON part.
+// Where an output's data is.
 typedef enum response_data_form {
   RESPONSE_DATA_JSON,          // "data": [flat]
   RESPONSE_DATA_BINARY,        // parameters.binary_data_size
-  RESPONSE_DATA_SHARED_MEMORY, // not at all: the client knows where it is
+  RESPONSE_DATA_SHARED_MEMORY, // nowhere: the client knows the region
 } response_data_form;
 
 typedef struct response_output_json {
@@ -31,7 +31,7 @@ typedef struct response_output_json {
 } response_output_json;
 
 typedef struct infer_response_json {
-  const char *id; // "" or NULL: left out
+  const char *id; // "" or NULL: no member
   const char *model_name;
   int64_t model_version;
   const request_parameter *parameters;
@@ -40,13 +40,13 @@ typedef struct infer_response_json {
   size_t output_count;
 } infer_response_json;
 
-// The product of the shape. False when a dimension is negative or the product does not fit.
+// The product of the shape. False when a dimension is negative or the product overflows.
 bool response_output_count(const response_output_json *output, uint64_t *count);
 
 // Appends the JSON text; `p` prints long tensors, or is NULL. Floats are the shortest text that
 // reads back to the same value of their type; NaN and infinities are bare tokens; FP16 and BF16 are
-// numbers; bytes of a BYTES element that are no UTF-8 are an error. Errors: INTERNAL naming the
-// output when its size does not fit its shape or a BYTES tensor is malformed; UNAVAILABLE when
+// numbers; the bytes of BYTES elements stay as they are, UTF-8 or not. Errors: INTERNAL, naming the
+// output, when its size does not fit its shape or a BYTES tensor is malformed; UNAVAILABLE when
 // memory is short.
 error *infer_response_json_write(const infer_response_json *response, const parallel *p,
                                  buffer *out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scanner. The text ends where it ends, whatever bytes follow: each token is checked against
-// the end once it is taken.
+// The scanner. It may read beyond the text's end, so it checks each token against the end after it
+// has taken it.
 #include "frontend/common/json/json_scan.h"
 
 #include "base/buffer.h"
@@ -55,7 +55,7 @@ static void print_path(const json_path *path, buffer *out)
   buffer_append(out, path->key, path->key_size < 64 ? path->key_size : 64);
 }
 
-// The member that the path is in or is.
+// The innermost member of the path.
 static const char *member_of(const json_path *path, size_t *size)
 {
   while (path != NULL && path->key == NULL && path->known_as == NULL)
@@ -87,7 +87,7 @@ error *json_fail_words(const json_path *path, const char *words, const char *for
                    text);
 }
 
-// Is it the comma before a closing bracket that is wrong?
+// Is the fault a comma before the closing bracket?
 static bool is_behind_comma(const json_cursor *c)
 {
   const char *before = c->at;
@@ -137,7 +137,7 @@ error *json_fail_syntax(const json_cursor *c, const json_path *path, const char 
                    (int)where.size, where.data, description);
 }
 
-// Whether a value, of whatever kind, stands there.
+// Is there a value of any kind?
 static bool begins_value(const json_cursor *c)
 {
   static const char *const words[] = {"true", "false", "null", "NaN", "Infinity"};
@@ -171,7 +171,7 @@ error *json_fail_kind(const json_cursor *c, const json_path *path, const char *a
 
 // ---- strings ----
 
-// Length of the escape at `at`, 0 when it is none.
+// Length of the escape at `at`; 0 when it is none.
 static size_t escape_size(const char *at, const char *end)
 {
   if (end - at < 2)
@@ -186,7 +186,7 @@ static size_t escape_size(const char *at, const char *end)
   return 6;
 }
 
-// Why no string of JSON goes on with `byte`.
+// The error's text for `byte` within a string.
 static const char *expected_in_string(unsigned char byte)
 {
   if (byte == '\\')
@@ -200,8 +200,8 @@ static const char *expected_in_string(unsigned char byte)
   return "a control character in a string to be written \\u and four digits";
 }
 
-// Takes the string that is due: *raw is what stands between its quotes. What is no text of ours,
-// the data of tensors and members that nobody reads, need not be UTF-8.
+// Takes a string; *raw is the text between its quotes. Data of tensors and ignored members need not
+// be UTF-8.
 static error *take_raw(json_cursor *c, const json_path *path, bool utf8, slice *raw, bool *escaped)
 {
   if (json_peek(c) != '"')
@@ -238,7 +238,7 @@ static uint32_t hex4(const char *text)
   return value;
 }
 
-// Takes \uXXXX, with its second half where it is a surrogate; a lone surrogate is an error.
+// Takes \uXXXX, with the second half of a surrogate pair; a lone surrogate is an error.
 static bool take_unicode(const char **at, const char *end, uint32_t *code)
 {
   *code = hex4(*at + 2);
@@ -283,7 +283,7 @@ static size_t copy_unescaped(const char *at, const char *close, char *out)
   return (size_t)(out - start);
 }
 
-// `out` has room for the text of `raw`, which was taken.
+// `out` has room for the text of `raw`, which has been taken.
 static error *copy_raw(json_cursor *c, const json_path *path, slice raw, bool escaped, char *out,
                        size_t *size)
 {
@@ -294,7 +294,7 @@ static error *copy_raw(json_cursor *c, const json_path *path, slice raw, bool es
     memcpy(out, raw.data, raw.size);
   if (*size != SIZE_MAX)
     return NULL;
-  c->at = raw.data - 1; // where it begins, for the error
+  c->at = raw.data - 1; // the string's begin, for the error
   return json_fail_syntax(c, path, "a string without lone surrogates");
 }
 
@@ -389,7 +389,7 @@ error *json_elements(json_cursor *c, const json_path *path, json_visit_element *
   }
 }
 
-// Takes a member's name and its colon; one that is not `read` is as it stands there.
+// Takes a member's name and its colon. The name is unescaped, and must be UTF-8, only with `read`.
 static error *take_name(json_cursor *c, const json_path *path, bool read, slice *name)
 {
   bool escaped;
@@ -497,7 +497,7 @@ static error *skip_scalar(json_cursor *c, const json_path *path)
 
 error *json_skip(json_cursor *c, const json_path *path)
 {
-  char closers[JSON_MAX_DEPTH]; // what closes each open container
+  char closers[JSON_MAX_DEPTH]; // the closing bracket of each open container
   size_t depth = 0;
   slice passed_over;
   bool escaped;
@@ -512,7 +512,7 @@ error *json_skip(json_cursor *c, const json_path *path)
       if (json_peek(c) != closers[depth - 1]) {
         if (next == '{')
           RETURN_IF_ERROR(take_name(c, path, false, &passed_over));
-        continue; // its first value is due
+        continue; // its first value follows
       }
     } else if (next == '"') {
       RETURN_IF_ERROR(take_raw(c, path, false, &passed_over, &escaped));

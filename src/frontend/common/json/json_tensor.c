@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of numbers, straight between text and a tensor's bytes.
+// Converts arrays of numbers and strings between text and a tensor's bytes.
 #include "frontend/common/json/json_tensor.h"
 
 #include "base/checked.h"
@@ -13,7 +13,7 @@
 
 // ---- one element of each type ----
 
-// A finite number beyond the largest is an infinity, as in Triton.
+// A finite number beyond FP32's range becomes an infinity, as in Triton.
 static number_status read_f32(const char *text, const char **end, float *value)
 {
   double wide;
@@ -24,8 +24,8 @@ static number_status read_f32(const char *text, const char **end, float *value)
   return status;
 }
 
-// The float next to `value` whose last bit is odd, unless one is exact: rounded to 16 bits, it
-// gives what `value` itself gives. The nearest float would be rounded twice.
+// Rounds to odd: gives the float if it is exact, else its neighbour whose last bit is 1. Rounded to
+// 16 bits, that gives the same as `value` itself; the nearest float would be rounded twice.
 static float narrow_to_odd(double value)
 {
   float narrow = (float)value;
@@ -74,7 +74,7 @@ static size_t print_bool(char *out, uint8_t value)
   return value != 0 ? 4 : 5;
 }
 
-// One type: `reader` gives a `wide`, of which the tensor takes what is in its range.
+// Functions of one type: `reader` gives a `wide`, which must be in the type's range.
 #define ELEMENT(suffix, type, wide, reader, run, printer, in_range)                                \
   static number_status read_##suffix##_element(const char *text, const char **end, void *out)      \
   {                                                                                                \
@@ -120,7 +120,7 @@ FLOAT(f64, double, number_read_f64, number_read_f64_run)
 
 static const struct {
   const number_form *form;
-  const char *access; // what a value of another kind is reported as
+  const char *access; // words for a value of another kind
   const char *expected;
 } types[] = {
     [TRITONSERVER_TYPE_BOOL] = {&boolean, "non-boolean as boolean", "true or false"},
@@ -146,7 +146,7 @@ typedef struct nesting {
   size_t depth;
   uint64_t count; // elements so far
   uint64_t limit;
-  bool counted_later; // by the core, which has Triton's words for strings: one too many is read
+  bool counted_later; // by the core, which has Triton's words for strings; so one too many is read
 } nesting;
 
 #define WRONG_SHAPE "Unable to parse 'data': Shape does not match true shape of 'data' field"
@@ -157,12 +157,12 @@ static error *wrong_count(const json_path *path, const nesting *n, const char *g
                          n->limit, got, n->count);
 }
 
-// Takes what stands before the next element: ']' and ',' when the cursor is `behind_one`, then '['.
-// *done: the outermost array has ended.
+// Takes brackets and commas up to the next element: ']' and ',' if the cursor is `behind_one`, then
+// '['. *done: the outermost array has ended.
 static error *seek_element(json_cursor *c, const json_path *path, nesting *n, bool behind_one,
                            bool *done)
 {
-  for (;; behind_one = true) { // once more behind each empty array
+  for (;; behind_one = true) { // again behind each empty array
     while (behind_one && json_peek(c) == ']') {
       c->at++;
       if (--n->depth > 0)
@@ -204,7 +204,7 @@ static error *read_number(json_cursor *c, const json_path *path, TRITONSERVER_Da
   return NULL;
 }
 
-#define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
+#define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text: less is not worth the call
 
 static error *read_numbers(json_cursor *c, const json_path *path, nesting *n,
                            TRITONSERVER_DataType datatype, char *out)
@@ -235,7 +235,7 @@ static error *read_numbers(json_cursor *c, const json_path *path, nesting *n,
   return NULL;
 }
 
-// Writes length and bytes behind each other and moves *out past them.
+// Writes a string's length and bytes at *out and moves *out past them.
 static error *read_string(json_cursor *c, const json_path *path, char **out)
 {
   size_t length;
@@ -265,8 +265,8 @@ static error *read_strings(json_cursor *c, const json_path *path, nesting *n, ch
   return NULL;
 }
 
-// Strings have their own sizes: their end is looked for first. They need their lengths too, and are
-// no longer than their text.
+// Skips to the end of the strings first, because only that bounds their size: together they are no
+// longer than their text, plus their lengths.
 static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t element_count,
                                  const void **data, size_t *size)
 {

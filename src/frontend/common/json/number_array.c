@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading: a stretch of text is cut at commas. How many elements a part holds, and so where they
-// go, is known by its commas, which are counted first. Parts that turn out to hold anything but
-// plain elements end the stretch there: the caller goes on at that place. Printing: parts are
-// printed with room between them and then moved together.
+// Reading: a stretch of text is cut into parts at commas. The commas of each part are counted
+// first, so that each part knows where its elements go. If a part has anything but plain elements,
+// the stretch ends there, and the caller continues. Printing: parts are printed with room between
+// them, then moved together.
 #include "frontend/common/json/number_array.h"
 
 #include <string.h>
 
 #define STRETCH_BYTES    (NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_BYTES)
 #define STRETCH_ELEMENTS (NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_ELEMENTS)
-#define BLOCK_ELEMENTS   256 // room for so many at a time is made for short arrays
+#define BLOCK_ELEMENTS   256 // short arrays get room for this many at a time
 
 // ---- reading ----
 
@@ -18,7 +18,7 @@ static bool begins_number(const char *text)
   return *text == '-' || (*text >= '0' && *text <= '9');
 }
 
-// The same as number_array_read, in one part.
+// number_array_read in one part.
 static size_t read_plain(const number_array_reader *r, const char *text, const char *limit,
                          char *out, size_t max_count, const char **end)
 {
@@ -35,7 +35,7 @@ static size_t read_plain(const number_array_reader *r, const char *text, const c
     count += taken;
     out += taken * r->form->size;
     *end = stop;
-    // Behind the text are zeroes.
+    // The text is followed by zeroes, so reading beyond it is safe.
     text = stop + 1 + (stop[0] == ',' && stop[1] == ' ');
     if (*stop != ',' || text >= limit || !begins_number(text))
       break;
@@ -45,7 +45,7 @@ static size_t read_plain(const number_array_reader *r, const char *text, const c
 
 typedef struct read_part {
   const char *begin, *limit;
-  size_t max_count; // by its commas
+  size_t max_count; // commas + 1
   char *out;
   size_t count;
   const char *end;
@@ -56,7 +56,7 @@ typedef struct read_stretch {
   read_part parts[NUMBER_ARRAY_PARTS];
 } read_stretch;
 
-// Eight bytes at a time: each lane counts the commas among up to 255 bytes.
+// Counts in eight lanes at a time, each for up to 255 bytes.
 static size_t count_commas(const char *text, const char *end)
 {
   const uint64_t ones = 0x0101010101010101;
@@ -93,7 +93,7 @@ static void read_one_part(void *context, size_t index)
       read_plain(s->reader, part->begin, part->limit, part->out, part->max_count, &part->end);
 }
 
-// Gives how many parts there are.
+// Returns how many parts there are.
 static size_t cut(read_stretch *s, const char *text, const char *limit)
 {
   size_t count = 0;
@@ -116,7 +116,7 @@ static size_t read_parts(read_stretch *s, size_t part_count, char *out, size_t r
   const number_array_reader *r = s->reader;
   size_t count = 0;
   parallel_run(r->parallel, part_count, count_part, s);
-  for (size_t i = 0; i < part_count; i++) { // those beyond the room read nothing
+  for (size_t i = 0; i < part_count; i++) { // parts beyond `room` read nothing
     read_part *part = &s->parts[i];
     part->max_count = part->max_count < room ? part->max_count : room;
     part->out = out;
@@ -150,7 +150,8 @@ size_t number_array_read(number_array_reader *r, const char *text, const char *l
   *end = text;
   size_t count = part_count > 1 ? read_parts(&s, part_count, out, max_count, end)
                                 : read_plain(r, text, limit, out, max_count, end);
-  // Looking ahead must not cost more than it brings, whatever the text.
+  // Parts must not cost more than they bring: if less than half of the text was read, use one part
+  // from now on.
   r->plain = (limit - *end) > (*end - text);
   return count;
 }
@@ -187,7 +188,7 @@ static void print_part(void *context, size_t index)
   s->text_sizes[index] = (size_t)(at - start);
 }
 
-// Gives the size of the text.
+// Returns the size of the text.
 static size_t print_parts(print_stretch *s, const parallel *p)
 {
   size_t parts = (s->count + NUMBER_ARRAY_PART_ELEMENTS - 1) / NUMBER_ARRAY_PART_ELEMENTS;
@@ -203,7 +204,7 @@ static size_t print_parts(print_stretch *s, const parallel *p)
 bool number_array_print(const number_form *form, const parallel *p, const char *in, uint64_t count,
                         buffer *out)
 {
-  // Room for a stretch is several times its text: only where the text is longer than that.
+  // A stretch needs room for several times its text, so only long arrays get it.
   size_t stretch = count <= STRETCH_ELEMENTS ? BLOCK_ELEMENTS : STRETCH_ELEMENTS;
   while (count > 0) {
     size_t block = count < stretch ? (size_t)count : stretch;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row for each parameter with a meaning; parameters and ids between JSON and values.
+// A table of the parameters with a meaning; parameters and ids from and to JSON.
 #include "frontend/common/json/request_parameter.h"
 
 #include "base/number.h"
@@ -15,7 +15,7 @@
 #define RESERVED_PREFIX "triton_"
 #define TYPE(name)      (1u << REQUEST_PARAMETER_##name)
 
-// Of the front ends themselves: nothing that a request is given.
+// Names that only the front ends use.
 static const char *const front_end_names[] = {"binary_data_output", "headers"};
 
 typedef enum meaning_kind {
@@ -80,7 +80,7 @@ error *request_parameter_give(TRITONSERVER_InferenceRequest *r, const request_pa
   }
 }
 
-// Does what a parameter of one of its types says.
+// Applies a parameter whose type has been checked.
 static error *set(TRITONSERVER_InferenceRequest *r, meaning_kind meaning,
                   const request_parameter *p, uint32_t *flags)
 {
@@ -100,7 +100,7 @@ static error *set(TRITONSERVER_InferenceRequest *r, meaning_kind meaning,
     if (p->type == REQUEST_PARAMETER_INT64 && p->value.integer < 0)
       return error_new(ERROR_INVALID_ARG, "invalid value for '%s', expected value >= 0.", p->name);
     return error_from_abi(TRITONSERVER_InferenceRequestSetPriorityUInt64(r, p->value.number));
-  default: // TIMEOUT: below 0 it is longer than any, as in Triton
+  default: // TIMEOUT: a negative one is unsigned, so longer than any, as in Triton
     return error_from_abi(TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(r, p->value.number));
   }
 }
@@ -135,7 +135,7 @@ static error *invalid_parameter(const json_path *path, slice key)
   return json_fail_words(path, words, "expected one of these, or a number in the range of FP64");
 }
 
-// An integer where it is written as one and fits into 64 bits with its sign, else a double.
+// An integer if it is written as one and fits into a signed 64-bit integer, else a double.
 static error *read_number_parameter(json_cursor *c, const json_path *path, slice key,
                                     request_parameter *p)
 {
@@ -178,7 +178,7 @@ error *json_parameter_read(json_cursor *c, const json_path *path, slice key, jso
   return read_number_parameter(c, path, key, p);
 }
 
-// The id goes along with the request and comes back: it is kept several times.
+// The id is copied several times until it is in the reply, so it is limited.
 error *json_id_read(json_cursor *c, const json_path *path, const char **id)
 {
   RETURN_IF_ERROR(json_text(c, path, id));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named parameters of requests and responses, as every front end has them: those that the protocol
-// defines and all others, with their JSON and that of the request's id. Pure but for the request;
-// any thread that owns it.
+// Named parameters of requests and responses for all front ends, with their JSON and that of the
+// request's id. Some names have a meaning in the protocol; the model gets all others. Any thread
+// that owns the request.
 #ifndef NEREID_FRONTEND_COMMON_JSON_REQUEST_PARAMETER_H
 #define NEREID_FRONTEND_COMMON_JSON_REQUEST_PARAMETER_H
 
@@ -36,18 +36,17 @@ typedef struct request_parameter {
   } value;
 } request_parameter;
 
-// True for names that mean something to the server, in any case: sequence_id and so on, and all
-// that begin with "triton_". Whoever makes parameters of anything else must not make these.
+// Does the name mean something to the server, in any case of letters: sequence_id and so on,
+// "triton_…"? Header fields must not become parameters with these names.
 bool request_parameter_is_reserved(slice name);
 
-// Does what a parameter with a meaning says, and gives the model any other. Flags of a sequence are
-// added to *flags, for the caller to set. INVALID_ARG for a type or value that the name cannot
-// have, for names that begin with "triton_", and for types that models cannot be given.
+// Applies a parameter with a meaning, and gives any other to the model. Sequence flags are added to
+// *flags, for the caller to set. INVALID_ARG for a type or value that the name cannot have, for
+// names that begin with "triton_", and for types that a model cannot get.
 error *request_parameter_apply(TRITONSERVER_InferenceRequest *request,
                                const request_parameter *parameter, uint32_t *flags);
 
-// Gives the model a parameter, whatever its name. INVALID_ARG for types that models cannot be
-// given.
+// Gives the model a parameter, whatever its name. INVALID_ARG for types that a model cannot get.
 error *request_parameter_give(TRITONSERVER_InferenceRequest *request,
                               const request_parameter *parameter);
 
@@ -57,13 +56,13 @@ typedef struct json_parameters {
   size_t count;
 } json_parameters;
 
-// Takes the value of the parameter `key` and appends it to the request's list, which has a limit.
+// Takes the value of parameter `key` and appends it to the list, whose length is limited.
 error *json_parameter_read(json_cursor *c, const json_path *path, slice key, json_parameters *list);
 
 // Appends "name":value.
 void json_parameter_append(buffer *out, const request_parameter *p);
 
-// Takes the id of a request.
+// Takes a request's id.
 error *json_id_read(json_cursor *c, const json_path *path, const char **id);
 
 #endif

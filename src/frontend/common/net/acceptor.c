@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepting, and saying why not. See acceptor.h.
+// Accepts connections and logs why it cannot. See acceptor.h.
 #include "frontend/common/net/acceptor.h"
 
 #include "frontend/common/observe/frontend_log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts connections from a listening socket, in somebody's epoll set; whoever owns it says when
-// there are as many as there may be. One thread, but for acceptor_init.
+// Accepts connections from a listening socket. The caller owns the epoll set that watches the
+// socket, and says when the limit of connections is reached. One thread at a time.
 #ifndef NEREID_FRONTEND_COMMON_NET_ACCEPTOR_H
 #define NEREID_FRONTEND_COMMON_NET_ACCEPTOR_H
 
@@ -13,10 +13,10 @@
 typedef struct acceptor {
   const char *protocol;            // static
   listen_socket *socket;           // borrowed; acceptor_close closes its descriptor
-  int epoll_fd;                    // borrowed; its events of the socket have the acceptor as data
-  bool watched;                    // the socket is in it
-  int last_fd;                     // of the last connection; see room_is_left
-  _Atomic uint64_t last_logged_ns; // that new connections wait
+  int epoll_fd;                    // borrowed; the socket's events carry the acceptor as data
+  bool watched;                    // the epoll set has the socket
+  int last_fd;                     // descriptor of the last connection; see room_is_left
+  _Atomic uint64_t last_logged_ns; // when the log last said that new connections wait
 } acceptor;
 
 static inline bool acceptor_is_open(const acceptor *a)
@@ -24,16 +24,17 @@ static inline bool acceptor_is_open(const acceptor *a)
   return a->socket->socket_fd >= 0;
 }
 
-// Watches the socket, or no longer. False when the kernel has no room for that; errno says so.
+// Starts or stops watching the socket. False when the kernel has no memory for it; errno has the
+// reason.
 bool acceptor_watch(acceptor *a, bool watched);
 
-// Takes one connection; NULL: there is none now. When *waits comes back true, none can be taken for
-// a while, for which the log has a reason: there are as many as there may be (`is_full`), or no
-// descriptors. One for which there is no memory is closed. Whoever then stops watching sees to it
-// that it is asked again.
+// Accepts one connection; NULL when there is none. *waits is true when none can be accepted for a
+// while, because the limit is reached (`is_full`) or descriptors or memory are short; the log has
+// the reason. A caller that then stops watching must try again later by itself. A connection
+// without memory for its arrival is closed.
 arrival *acceptor_take(acceptor *a, bool is_full, bool *waits);
 
-// May be called again.
+// Idempotent.
 void acceptor_close(acceptor *a);
 
 #endif

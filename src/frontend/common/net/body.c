@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes bodies into memory and unpacks them. Called on the thread that has the request: a loop's,
-// or a job's for what is long.
+// Collects bodies in memory and unpacks them. Runs on the thread that has the request: a loop's, or
+// a job's for long ones.
 #include "frontend/common/net/body.h"
 
 #include "base/blocks.h"
@@ -14,7 +14,7 @@
 
 #define ARENA_MAX_BYTES   2048 // larger bodies have a block of their own
 #define FIRST_BYTES       (16u << 10)
-#define SHORT_PIECE_BYTES 1024 // a longer piece may be part of a chunk: it is not counted
+#define SHORT_PIECE_BYTES 1024 // a longer piece may be only part of a chunk, so it is not counted
 
 // The budget is taken in steps of a large page.
 const body_rules body_rules_whole = {.count_step = 2u << 20, .unannounced_room = SIZE_MAX};
@@ -32,8 +32,8 @@ body_result body_reserve_work(body *b, size_t size)
   return BODY_OK;
 }
 
-// Sees to it that the first `needed` bytes of the body are counted, and some more: their number is
-// shared by all threads. What is in the arena is not counted.
+// Counts the first `needed` bytes of the body for the budget, and some more, so that the shared
+// counter is touched seldom. Bodies in the arena are not counted.
 static body_result cover(body *b, size_t needed)
 {
   if (b->memory == NULL || needed < b->rules->counted_from || needed <= b->reserved_for)
@@ -69,7 +69,7 @@ void body_fini(body *b)
     release(b);
 }
 
-// Where in `memory` the body starts so that its byte `aligned_at` is aligned.
+// Where the body must start in `memory` so that its byte `aligned_at` is aligned.
 static char *align(char *memory, size_t aligned_at)
 {
   uintptr_t misaligned = ((uintptr_t)memory + aligned_at) % BODY_ALIGNMENT;
@@ -81,8 +81,8 @@ static bool fits_arena(const body *b, size_t size)
   return b->arena != NULL && size <= ARENA_MAX_BYTES;
 }
 
-// Moves the body to memory for `capacity` bytes. A large block grows by moving its pages: never
-// are there two of them.
+// Moves the body to memory for `capacity` bytes. A large block grows by moving its pages, so there
+// are never two of them.
 static body_result move_to(body *b, size_t capacity)
 {
   size_t bytes;
@@ -107,7 +107,7 @@ static body_result move_to(body *b, size_t capacity)
   return BODY_OK;
 }
 
-// False: there is no room.
+// False: the pool has no room.
 static bool move_to_pool(body *b, size_t capacity)
 {
   size_t bytes;
@@ -151,7 +151,8 @@ body_result body_begin(body *b, size_t expected, size_t aligned_at)
   bool counted = !in_arena && expected >= b->rules->counted_from;
   if (counted && !budget_has_room(b->budget, expected))
     return BODY_OVER_BUDGET;
-  // Announcing is free: beyond half of the budget bytes count as they come.
+  // An announcement costs the client nothing: beyond half of the budget, bytes count as they
+  // arrive.
   bool announced = counted && budget_take_announced(b->budget, expected);
   if (announced)
     b->reserved = b->reserved_for = expected;
@@ -214,7 +215,7 @@ struct unpacking {
   z_stream stream;
   body *packed; // borrowed
   body plain;
-  bool several; // streams may follow one another
+  bool several; // several streams may follow one another
 };
 
 void unpacking_free(unpacking *u)
@@ -252,8 +253,8 @@ body_result unpacking_new(body *b, content_coding coding, bool strict, size_t ma
   return begun;
 }
 
-// Gives the stream the free room of the plain body, or one more byte when that holds all that it
-// may: a stream that then ends without writing to it had exactly the largest size.
+// Gives the stream the free room of the plain body. When the body is full, the stream gets one
+// spare byte: if it ends without writing it, the body has exactly the largest size.
 static body_result inflate_some(body *b, z_stream *stream, int *status)
 {
   Bytef spare;
@@ -321,7 +322,7 @@ body_result body_inflate(body *b, content_coding coding)
 body_result body_fit(body *b)
 {
   body fitted = *b;
-  assert(!b->in_pool); // only what was unpacked is fitted
+  assert(!b->in_pool); // only unpacked bodies are fitted, and they are never in a pool
   fitted.memory = fitted.data = NULL;
   fitted.aligned_at = b->size;
   fitted.size = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one client holds in things that are too small to be counted each: calls, requests, replies
-// that it leaves unread. The first of them are free; what goes beyond BUDGET_FREE_BYTES counts for
-// the budget in steps, since that is shared by all threads. So a client that holds little is
-// served however much others hold. Thread-safe.
+// The bytes that one client holds in things too small to count singly: calls, requests, unread
+// replies. The first BUDGET_FREE_BYTES are free, so a client that holds little is served even when
+// others fill the budget. Beyond that, bytes count for the budget in steps, because all threads
+// share its counter. Thread-safe.
 #ifndef NEREID_FRONTEND_COMMON_NET_BUDGET_SHARE_H
 #define NEREID_FRONTEND_COMMON_NET_BUDGET_SHARE_H
 
@@ -15,10 +15,10 @@
 
 typedef struct budget_share {
   byte_budget *budget;
-  _Atomic size_t held; // bytes that all of it costs
+  _Atomic size_t held; // bytes of all these things
 } budget_share;
 
-// How much the budget has been asked for when so much is held.
+// How many bytes the budget counts when the client holds `held`.
 static inline size_t budget_share_counted(size_t held)
 {
   return held <= BUDGET_FREE_BYTES ? 0
@@ -37,7 +37,7 @@ static inline void budget_share_give_back(budget_share *s, size_t size)
     budget_give_back(s->budget, less);
 }
 
-// `take` is the budget's way to take; false when that has no room.
+// `take` is one of the budget_take_… functions. False when the budget has no room.
 static inline bool budget_share_take(budget_share *s, size_t size,
                                      bool (*take)(byte_budget *b, size_t size))
 {
@@ -45,7 +45,7 @@ static inline bool budget_share_take(budget_share *s, size_t size,
   size_t more = budget_share_counted(before + size) - budget_share_counted(before);
   if (more == 0 || take(s->budget, more))
     return true;
-  // Others may have taken meanwhile: as if it had been taken, and were given back.
+  // Other threads may have changed `held` meanwhile, so undo it as a take followed by a give-back.
   budget_take_anyway(s->budget, more);
   budget_share_give_back(s, size);
   return false;

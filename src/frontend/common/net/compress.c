@@ -6,7 +6,7 @@
 
 #define STEP_BYTES ((size_t)256 << 10) // input taken at a time
 
-// Deflates what is in `stream`, and at the end what it holds back.
+// Deflates the stream's input. With Z_FINISH it also writes what zlib holds back.
 static bool deflate_step(z_stream *stream, int flush, buffer *to)
 {
   int status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for counts: whoever counts down takes no lock but for the last of a count. See drain.h.
+// Waits for counts. A thread that counts down takes the lock only at 0. See drain.h.
 #include "frontend/common/net/drain.h"
 
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a listener: waiting until counts of its own, of connections or requests, are 0. Until
-// then counting is all that they cost.
+// The end of a listener: waits until its counts, of connections or requests, are 0. Before that,
+// counting costs one atomic operation.
 #ifndef NEREID_FRONTEND_COMMON_NET_DRAIN_H
 #define NEREID_FRONTEND_COMMON_NET_DRAIN_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 typedef struct drain {
-  _Atomic bool begun;    // from then on a count that is 0 is told to whoever waits
+  _Atomic bool begun;    // from now on a count that reaches 0 wakes the waiting thread
   pthread_mutex_t mutex; // with `changed`
   pthread_cond_t changed;
 } drain;
@@ -30,19 +30,19 @@ static inline bool drain_has_begun(const drain *d)
   return atomic_load(&d->begun);
 }
 
-// Tells whoever waits.
+// Wakes the waiting threads.
 void drain_signal(drain *d);
 
-// Takes one off the count. Any thread. Sequentially consistent with drain_begin and drain_wait:
-// either this thread sees that the drain has begun, or the waiting one sees the count.
+// Decrements the count. Any thread. Sequentially consistent with drain_begin and drain_wait:
+// either this thread sees that the drain has begun, or the waiting thread sees the new count.
 static inline void drain_count_down(drain *d, _Atomic size_t *count)
 {
   if (atomic_fetch_sub(count, 1) == 1 && drain_has_begun(d))
     drain_signal(d);
 }
 
-// Waits until the count is 0, or that moment of clock_monotonic_ns has come (CLOCK_NEVER: it does
-// not); returns the count.
+// Waits until the count is 0 or `deadline_ns` (clock_monotonic_ns; CLOCK_NEVER: no deadline) has
+// passed. Returns the count.
 size_t drain_wait(drain *d, _Atomic size_t *count, uint64_t deadline_ns);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues of jobs, the threads that run them, and parts of what another thread does.
+// Queues of jobs, the threads that run them, and parts of another thread's work.
 //
-// Each thread takes whatever may run. There are as many as all kinds together may take, so that a
-// job whose kind has a thread left always gets one.
+// Each thread takes any job that may run. There are as many threads as all kinds together may use,
+// so a job whose kind is below its limit always gets one.
 #include "frontend/common/net/jobs.h"
 
 #include "base/cleanup.h"
@@ -17,7 +17,7 @@ typedef struct job_queue {
   job *first, **end;
 } job_queue;
 
-// Kinds of jobs that share a number of threads.
+// A limit of threads that some kinds of jobs share.
 typedef struct job_class {
   size_t queued;
   size_t running;
@@ -37,14 +37,14 @@ static const class_index class_of[JOB_KINDS] = {
     [JOB_BLOCKS] = CLASS_BLOCKS,     [JOB_DRIVER] = CLASS_DRIVER,
 };
 
-// Work in parts, on the stack of the thread that wants it done.
+// Work in parts, on the stack of the thread that asked for it.
 typedef struct parts {
   parallel_part *run;
   void *context;
   size_t count;
   size_t taken;
   size_t running;
-  pthread_cond_t done; // none runs
+  pthread_cond_t done; // signalled when no part runs
   struct parts *next;
 } parts;
 
@@ -53,11 +53,11 @@ struct jobs {
   pthread_cond_t arrived;
   job_queue queues[JOB_KINDS];
   job_class classes[CLASSES];
-  parts *parts; // that have one to take
+  parts *parts; // those with a part left to take
   size_t idle_count;
   size_t thread_count;
   bool stopping;
-  size_t max_threads; // as many as all classes may have running
+  size_t max_threads; // sum of all classes' limits
   pthread_t *threads;
 };
 
@@ -93,7 +93,7 @@ static bool has_room(const job_class *c)
   return c->running < c->max_running;
 }
 
-// Of the queued jobs those that a thread may take now.
+// How many of the queued jobs threads may take now.
 static size_t count_runnable(const jobs *j)
 {
   size_t count = 0;
@@ -105,7 +105,7 @@ static size_t count_runnable(const jobs *j)
   return count;
 }
 
-// Runs a job, if there is one that may; the mutex is given up meanwhile, as in run_part.
+// Runs a job, if one may run. The mutex is released meanwhile, as in run_part.
 static bool run_job(jobs *j)
 {
   job_kind kind = 0;
@@ -135,7 +135,7 @@ static void run_part(jobs *j, parts *p)
   assert(p->taken < p->count);
   size_t index = p->taken++;
   p->running++;
-  if (p->taken == p->count) { // nothing more to take
+  if (p->taken == p->count) { // no part is left to take
     parts **link = &j->parts;
     while (*link != p)
       link = &(*link)->next;
@@ -195,12 +195,13 @@ error *jobs_submit(jobs *j, job_kind kind, job *added)
   job_class *class = &j->classes[class_of[kind]];
   job_queue *queue = &j->queues[kind];
   bool runnable = class->queued < class->max_running - class->running;
-  // Every idle one has a job to take already. Where all are there, one of them is just starting.
+  // A new thread is needed if each idle one has a job to take already. At max_threads, one of them
+  // is just starting.
   if (runnable && j->idle_count <= count_runnable(j) && j->thread_count < j->max_threads) {
     error *failure = add_thread(j);
     if (failure != NULL && j->thread_count == 0)
       return failure;
-    error_free(failure); // the others get to it
+    error_free(failure); // the other threads run it
   }
   added->next = NULL;
   *queue->end = added;
@@ -225,7 +226,7 @@ void jobs_run_parts(void *jobs_pointer, size_t count, parallel_part *part, void 
   size_t max_helpers = j->stopping ? 0 : class->max_running - class->running;
   for (size_t i = j->idle_count;
        i + 1 < count && i < max_helpers && j->thread_count < j->max_threads; i++)
-    error_free(add_thread(j)); // fewer do as well
+    error_free(add_thread(j)); // fewer threads do as well
   pthread_cond_broadcast(&j->arrived);
   while (p.taken < p.count)
     run_part(j, &p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens listening sockets. Called by whoever starts a listener.
+// Opens listening sockets. Runs on the thread that starts a listener.
 #include "frontend/common/net/listen.h"
 
 #include "base/buffer.h"
@@ -122,7 +122,7 @@ static error *open_tcp(const listen_options *options, listen_socket *s)
 error *listen_reserve(const listen_options *options, int *socket_fd)
 {
   listen_socket s = {.socket_fd = -1};
-  int off = 0; // else another one that does not listen either may bind the same
+  int off = 0; // else another socket that does not listen either may bind the same port
   error *e = bind_new(options, &s);
   if (e == NULL && setsockopt(s.socket_fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off)) != 0)
     e = cannot_listen(s.where, errno);
@@ -154,7 +154,7 @@ static error *unix_address(const char *name, struct sockaddr_un *address, sockle
   return NULL;
 }
 
-// Whether the file is a socket that nobody listens on: its server has ended without removing it.
+// Is the file a socket that nobody listens on? Then its server ended without removing it.
 static bool is_stale(const struct sockaddr_un *address, socklen_t size)
 {
   struct stat status;
@@ -175,7 +175,7 @@ static bool bind_unix(int socket_fd, const struct sockaddr_un *address, socklen_
   return replaced && bind(socket_fd, where, size) == 0;
 }
 
-// The file that was made, to be removed at the end.
+// Notes which file was made, so that only this one is removed at the end.
 static error *record_file(listen_socket *s)
 {
   struct stat status;
@@ -195,7 +195,8 @@ static error *open_unix(const listen_options *options, listen_socket *s)
   s->where = text_copy(slice_of(options->address));
   RETURN_IF_ERROR(out_of_memory_if(s->where));
   s->socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  // The mode of a socket before it is bound is that of its file: it is never wider than asked for.
+  // The file of a Unix socket gets the mode that the socket has before the bind, so it is never
+  // wider than asked for.
   if (s->socket_fd < 0 ||
       (options->unix_mode != 0 && fchmod(s->socket_fd, options->unix_mode) != 0) ||
       !bind_unix(s->socket_fd, &address, size))

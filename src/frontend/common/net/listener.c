@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts, drains and stops a listener. Called by the daemon; the last request lets go of it on any
-// thread.
+// Starts, drains and stops a listener. Called by the daemon; the last request drops its reference
+// on any thread.
 #include "frontend/common/net/listener.h"
 
 #include "base/machine.h"
@@ -19,8 +19,7 @@ static unsigned thread_count(unsigned wanted)
   return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
 }
 
-// As many as are wanted, or fewer where the process may not open as many descriptors, which is
-// logged.
+// The wanted number, or with a warning fewer where the process may not open as many descriptors.
 static unsigned connection_limit(const listener_protocol *protocol, unsigned wanted)
 {
   size_t descriptors = machine_descriptors();

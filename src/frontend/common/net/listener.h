@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A listener: one port and what serves it, whatever it speaks (HTTP, gRPC, metrics). The daemon
+// A listener: one port and all that serves it, in any protocol (HTTP, gRPC, metrics). The daemon
 // makes it from options and a server of the north seam, and frees it before that server. Each
-// protocol has a struct that begins with a listener, and a listener_protocol of what it does.
+// protocol has a struct that begins with a listener, and a listener_protocol.
 #ifndef NEREID_FRONTEND_COMMON_NET_LISTENER_H
 #define NEREID_FRONTEND_COMMON_NET_LISTENER_H
 
@@ -26,44 +26,43 @@ typedef struct listener_orders {
   uint64_t started_ns;    // monotonic, set once: when the server began to start
 } listener_orders;
 
-// What flags set of a listener (docs/flags.md), and what it borrows. A limit or timeout of 0 is
-// off, unless the field says otherwise. Read by all that is of the listener, never written.
+// The values of flags for a listener (docs/flags.md), and borrowed objects. A limit or timeout of 0
+// is off, unless the field says otherwise. Constant after listener_new.
 typedef struct listener_options {
   listen_options listen;
   unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most
   // Open connections; 0: as many as there are descriptors (room.h). Further ones wait in the
-  // backlog, but for those that HTTP takes for health and admin requests (CONNECTIONS_RESERVED).
+  // backlog, except those that HTTP takes for health and admin requests (CONNECTIONS_RESERVED).
   unsigned connection_limit;
-  bool for_operators; // metrics, admin: its connections may have descriptors that clients leave
-  size_t max_inflight_bytes; // of all requests that are held at one time, and as much again of
-                             // their answers; 0: a quarter of the memory
+  bool for_operators;        // metrics, admin: may use descriptors that are kept from clients
+  size_t max_inflight_bytes; // of all requests held at a time, and as much again for their answers;
+                             // 0: a quarter of the memory
   unsigned busy_poll_us;     // how long a loop polls for clients that come back at once
-  unsigned body_timeout_ms;  // a request's body or message that makes no progress
-  unsigned write_timeout_ms; // a client that does not take its reply
+  unsigned body_timeout_ms;  // for a request's body or message without progress
+  unsigned write_timeout_ms; // for a client that does not take its reply
 
   // --- HTTP's
 
-  // Bytes of the JSON part of a body, of a raw one, as sent and inflated, and of all tensors in
-  // JSON; at least 1. Binary tensors behind a JSON part are bounded by max_inflight_bytes only,
-  // unless the whole body is meant.
+  // Bytes of a body's JSON part, of a raw body as sent and inflated, and of all tensors in JSON; at
+  // least 1. Binary tensors behind a JSON part are bounded by max_inflight_bytes only, unless
+  // limit_whole_body is set.
   size_t max_input_size;
   bool limit_whole_body;
-  unsigned header_timeout_ms; // from the first byte of a request (or the connect) to its last
-                              // header
-  unsigned min_rate;          // bytes per second that are progress of a body or reply; 0: any
-  unsigned idle_timeout_ms;   // a keep-alive connection between two requests
+  unsigned header_timeout_ms; // from a request's first byte (or the connect) to its last header
+  unsigned min_rate;          // bytes per second that count as progress of a body or reply; 0: any
+  unsigned idle_timeout_ms;   // of a keep-alive connection between two requests
   bool metrics_too;           // GET /metrics beside the API
   slice config_dump;          // borrowed: the JSON of /v2/nereid/config_dump
 
   // --- gRPC's
 
-  unsigned compression_level;    // of reply messages to clients that take it: 0 none to 3 high
+  unsigned compression_level;    // of reply messages, for clients that accept it: 0 none to 3 high
   unsigned handshake_timeout_ms; // for TLS and HTTP/2's preface
-  unsigned keepalive_time_ms;    // a connection that is silent for so long is asked for a sign
-  unsigned keepalive_timeout_ms; // for it
+  unsigned keepalive_time_ms;    // a connection that is silent for this long gets a ping
+  unsigned keepalive_timeout_ms; // for the answer to that ping
   bool keepalive_without_calls;
-  unsigned min_ping_interval_ms; // a client without calls that pings more often
-  unsigned max_ping_strikes;     // so many times is sent away; 0: any
+  unsigned min_ping_interval_ms; // shortest time between a client's pings without data
+  unsigned max_ping_strikes; // pings below that time until the connection is closed; 0: any number
   unsigned max_connection_age_ms;
   unsigned max_connection_age_grace_ms;
 
@@ -71,10 +70,10 @@ typedef struct listener_options {
 
   const tls_identity *tls;              // without a certificate: no TLS
   const struct access_policy *access;   // who may do what
-  const struct header_forward *forward; // fields that become parameters; NULL: none
+  const struct header_forward *forward; // header fields that become parameters; NULL: none
   struct access_log *access_log;        // NULL: none
   struct trace_service *trace;
-  struct shared_memory *shared_memory; // of clients
+  struct shared_memory *shared_memory; // memory that clients share
   jobs *jobs;                          // for calls that may block, and long computations
   listener_orders *orders;             // NULL: there are none
 } listener_options;
@@ -84,43 +83,44 @@ typedef struct listener listener;
 typedef struct listener_protocol {
   const char *name;             // "HTTP"
   size_t size;                  // of the struct that begins with the listener
-  error *(*start)(listener *l); // serves at once
-  // Closes what accepts, and waits until all is answered or that moment of clock_monotonic_ns has
-  // come. How many are not. May be called again. NULL of metrics, which stay to the end.
+  error *(*start)(listener *l); // opens the service at once
+  // Stops accepting, and waits until all is answered or `deadline_ns` (clock_monotonic_ns) has
+  // passed. Returns how many requests are unanswered. May be called again. NULL for metrics, which
+  // serve to the end.
   size_t (*drain)(listener *l, uint64_t deadline_ns);
-  // Ends the threads, and what is still in flight; after `start` has failed, too.
+  // Ends the threads and all requests in flight; also called after `start` has failed.
   void (*stop)(listener *l);
-  void (*free)(listener *l); // nobody refers to it: frees what the protocol has made
+  void (*free)(listener *l); // the last reference is gone: frees what the protocol made
 } listener_protocol;
 
 struct listener {
   const listener_protocol *protocol;
-  listener_options options;    // without the address; its limits are numbers now
+  listener_options options;    // without the address; defaults of the machine are filled in
   TRITONSERVER_Server *server; // borrowed
   listen_socket socket;
   byte_budget budget;
   TRITONSERVER_ResponseAllocator *allocator; // for outputs; NULL: the protocol has made none
 
-  refcount references;  // the owner's and one of each request: the core may keep a request longer
-                        // than its reply
-  _Atomic bool leaving; // not ready; HTTP's replies ask the client to close
-  _Atomic size_t busy;  // requests that have to end before the listener does
-  drain drain;          // of counts; once begun nothing new is accepted
+  refcount references;  // the owner's and one for each request, which the core may keep longer than
+                        // its reply
+  _Atomic bool leaving; // the server reports not ready; HTTP's replies ask the client to close
+  _Atomic size_t busy;  // requests that must end before the listener does
+  drain drain;          // waits for counts; once it has begun, nothing new is accepted
 };
 
-// Opens the port and serves at once; models may still be loading. `server` is borrowed and must
+// Opens the port and serves at once, even while models are loading. `server` is borrowed and must
 // live until listener_free has returned. Errors: UNAVAILABLE "Socket '<address>:<port>' already in
 // use ", INVALID_ARG for an address that is none, UNAVAILABLE when a thread cannot be started.
 error *listener_new(const listener_protocol *protocol, const listener_options *options,
                     TRITONSERVER_Server *server, listener **result);
 
-// All that follow take NULL for no listener.
+// The following functions accept NULL: no listener.
 
 // "<address>:<port>" or "unix:…"; lives as long as the listener. NULL for NULL.
 const char *listener_where(const listener *l);
 
-// Serves on, but says that it is not ready: so that whoever spreads requests over servers turns to
-// others before listener_drain.
+// Reports that the server is not ready but goes on serving, so that load balancers turn to other
+// servers before listener_drain.
 void listener_announce_stop(listener *l);
 
 // Whether the listener says that it is not ready: the server stops, or an operator has withdrawn
@@ -132,13 +132,13 @@ static inline bool listener_is_leaving(const listener *l)
          (orders != NULL && atomic_load_explicit(&orders->withdrawn, memory_order_relaxed));
 }
 
-// Stops accepting, tells clients to go, and waits until every request in flight is answered or the
-// monotonic moment `deadline_ns` (base/clock.h) has come. Returns how many are not. May be called
+// Stops accepting, tells clients to go, and waits until every request in flight is answered or
+// `deadline_ns` (clock_monotonic_ns) has passed. Returns how many are unanswered. May be called
 // again.
 size_t listener_drain(listener *l, uint64_t deadline_ns);
 
-// Stops all threads and closes what is open; requests still in flight are cancelled and waited
-// for, since the core holds their buffers.
+// Stops all threads and closes all connections. Cancels requests in flight and waits for them,
+// because the core holds their buffers.
 void listener_free(listener *l);
 
 // --- For requests, on any thread

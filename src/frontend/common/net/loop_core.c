@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waking and sleeping, and sockets on their way. See loop_core.h.
+// Sleeping, waking, and sockets on their way to a loop. See loop_core.h.
 #include "frontend/common/net/loop_core.h"
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@ void loop_group_init(loop_group *g, const char *protocol, const char *versions, 
   g->versions = versions;
   g->count = count;
   unsigned cpus = machine_cpus();
-  // Where there is one processor, polling would keep it from whoever is waited for.
+  // With one processor, polling would keep it from the thread that the loop waits for.
   g->poll_ns = cpus > 1 ? (uint64_t)busy_poll_us * 1000 : 0;
   g->max_awake = cpus / 2;
 }
@@ -48,7 +48,7 @@ bool loop_core_open(loop_core *l, loop_group *g)
   atomic_init(&l->awake, true);
   l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   l->wake_fd = wakeup_new();
-  // Edge-triggered, so that it need not be read.
+  // Edge-triggered, so nobody has to read it.
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = l};
   return l->epoll_fd >= 0 && l->wake_fd >= 0 &&
          epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &event) == 0;
@@ -87,8 +87,8 @@ void loop_core_fini(loop_core *l)
 
 void loop_core_wake(loop_core *l)
 {
-  // Sequentially consistent against loop_core_sleep: either it sees `wanted`, or this thread sees
-  // it asleep.
+  // Sequentially consistent with loop_core_sleep: either the loop sees `wanted`, or this thread
+  // sees that it sleeps.
   atomic_store(&l->wanted, true);
   if (!atomic_exchange(&l->awake, true))
     wakeup_signal(l->wake_fd);
@@ -98,7 +98,7 @@ int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, in
 {
   int count = -1;
   atomic_store(&l->awake, false);
-  // The wake of the end may have come before this pass took `wanted` back.
+  // `stopping` is checked too: this pass may have cleared the `wanted` of the last wake.
   if (!atomic_load(&l->wanted) && !atomic_load(&l->group->stopping)) {
     atomic_fetch_sub_explicit(&l->group->awake, 1, memory_order_relaxed);
     count = epoll_wait(l->epoll_fd, events, max_events, timeout_ms);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads socket addresses, names of hosts, and names of header fields. Nothing is looked up in the
-// network.
+// Reads socket addresses, names of hosts, and names of header fields. Resolves no names.
 #include "frontend/common/net/peer.h"
 
 #include "base/text.h"
@@ -31,7 +30,7 @@ bool peer_is_local(const struct sockaddr *address)
 
 // ---- hosts ----
 
-// What follows the host: nothing, or ':' and a port.
+// Is the text behind the host empty, or ':' and a port?
 static bool is_port_or_nothing(slice text)
 {
   uint64_t port;
@@ -77,7 +76,7 @@ bool peer_names_this_machine(slice authority)
 
 // ---- proxies ----
 
-// In lower case, with '-'. A name that ends with '*' stands for all that begin so.
+// In lower case, with '-'. A final '*' stands for any rest.
 static const char *const proxy_fields[] = {
     "cdn-loop",       "cf-*",         "client-ip",     "fastly-client-ip",
     "fly-client-ip",  "forwarded*",   "grpcgateway-*", "proxy-connection",
@@ -86,7 +85,7 @@ static const char *const proxy_fields[] = {
     "x-proxyuser-ip", "x-real-ip",    "x-remote-addr", "x-remote-ip",
 };
 
-// '_' is taken for '-': some gateways write it so.
+// '_' counts as '-', because some gateways write it.
 static bool is_like(slice name, const char *pattern)
 {
   size_t i = 0;
@@ -100,7 +99,7 @@ static bool is_like(slice name, const char *pattern)
 
 bool peer_is_proxy_field(slice name)
 {
-  static const slice binary = {"-bin", 4}; // how gRPC calls fields whose values are bytes
+  static const slice binary = {"-bin", 4}; // gRPC's suffix for fields with binary values
   if (name.size > binary.size &&
       strncasecmp(name.data + name.size - binary.size, binary.data, binary.size) == 0)
     name.size -= binary.size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is at the other end of a socket, and what a request tells of a way that led through others:
-// for all listeners (docs/security.md). Pure.
+// Where a client is: the address of its socket, and the header fields that a proxy adds. For all
+// listeners (docs/security.md). Pure.
 #ifndef NEREID_FRONTEND_COMMON_NET_PEER_H
 #define NEREID_FRONTEND_COMMON_NET_PEER_H
 
@@ -12,15 +12,15 @@
 
 #define PEER_TEXT_BYTES 64
 
-// Is the client on this machine, as far as its address tells: loopback, or a Unix socket?
+// Is the address on this machine: loopback, or a Unix socket?
 bool peer_is_local(const struct sockaddr *address);
 
-// The value of Host or :authority is "localhost" or a loopback address, written as clients write
-// them, with a port or without. Whatever else there is in it makes it another machine's.
+// Is the value of Host or :authority "localhost" or a loopback address, with a port or without?
+// Anything else in it makes it another machine's.
 bool peer_names_this_machine(slice authority);
 
-// Does a proxy or gateway put a header (or metadata) field of this name, in any case, into requests
-// of others, who may be anywhere?
+// Do proxies or gateways add a header or metadata field of this name (in any case) to the requests
+// that they forward?
 bool peer_is_proxy_field(slice name);
 
 // Writes "<address>:<port>", "[<address>]:<port>" or "unix" into `text`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A share of the server's pinned memory as the pool of bodies.
+// The server's pinned memory as a pool for bodies.
 #include "frontend/common/net/pinned_body.h"
 
 #include "nereid/nereid.h"

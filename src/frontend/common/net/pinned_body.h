@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large bodies for models on GPUs are received where GPUs copy from at full speed: the server's
-// pinned memory. Loop threads.
+// Puts large bodies for models on GPUs into the server's pinned memory, from which GPUs copy at
+// full speed. Loop threads.
 #ifndef NEREID_FRONTEND_COMMON_NET_PINNED_BODY_H
 #define NEREID_FRONTEND_COMMON_NET_PINNED_BODY_H
 
@@ -9,13 +9,13 @@
 
 #include <stdint.h>
 
-#define PINNED_BODY_MIN_BYTES ((uint64_t)256 << 10) // of tensors: fewer are copied in no time
+#define PINNED_BODY_MIN_BYTES ((uint64_t)256 << 10) // of tensors
 
 void pinned_body_ask(body *b, TRITONSERVER_Server *server, const char *model_name,
                      int64_t model_version);
 
-// Before body_begin, of a body that is not packed: it is in pinned memory, where the server has
-// some, if it holds `tensor_bytes` for a model that wants them there.
+// Call before body_begin, for a body that is not packed. If the body holds `tensor_bytes` for a
+// model that wants pinned memory and the server has room, the body is received there.
 static inline void pinned_body_prefer(body *b, TRITONSERVER_Server *server, const char *model_name,
                                       int64_t model_version, uint64_t tensor_bytes)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the system for the next descriptor, and ports for theirs. See room.h.
+// Asks the system for the next descriptor, and the ports to give way. See room.h.
 #include "frontend/common/net/room.h"
 
 #include "base/cleanup.h"
@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MAX_KEPT  256 // descriptors that clients leave; fewer where there are few
-#define NEAR      64  // of the bound: from here on the system is asked
-#define KEPT_PART 4   // of few descriptors, so many of them are kept: a quarter
+#define MAX_KEPT  256 // descriptors kept from clients, at most
+#define NEAR      64  // this close to the bound, the system is asked
+#define KEPT_PART 4   // this part of all descriptors is kept, where MAX_KEPT is more
 
 static struct {
   pthread_mutex_t mutex; // guards what follows
@@ -30,7 +30,7 @@ size_t room_bound(size_t all, room_class who)
 
 static size_t bound_of(room_class who)
 {
-  static _Atomic size_t all; // as it was at the first call
+  static _Atomic size_t all; // read at the first call
   if (all == 0)
     all = machine_descriptors();
   return room_bound(all, who);

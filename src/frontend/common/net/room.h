@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors, which all ports, workers and loads of the process share. A connection of a client
-// may have one below a bound; those above it are left for what has to go on: metrics, health, admin
-// requests, workers, loads. A new descriptor is the lowest one that is free, so its number says how
-// many there are. Where there is no room, connections that have never sent a byte give way, of
-// whichever port.
+// Descriptors, which all ports, workers and loads of the process share. Clients' connections get
+// those below a bound; the rest is kept for metrics, health, admin requests, workers and loads. The
+// kernel gives out the lowest free descriptor, so its number tells how many are open. Where there
+// is no room, each port closes connections that have never sent a byte.
 #ifndef NEREID_FRONTEND_COMMON_NET_ROOM_H
 #define NEREID_FRONTEND_COMMON_NET_ROOM_H
 
@@ -12,41 +11,42 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Who may have how many of the descriptors.
+// Users of descriptors, each with its own bound.
 typedef enum room_class {
   ROOM_CLIENTS, // the ports for inference
   ROOM_KEPT,    // metrics, admin, and connections that HTTP takes for health and admin requests
 } room_class;
 
-// So many descriptors of `all` may be open when one of that class comes.
+// How many of `all` descriptors may be open when a connection of class `who` comes.
 size_t room_bound(size_t all, room_class who);
 
-// Is a descriptor of that number, which is the lowest that was free, within the bound? Any thread.
+// Is the descriptor `number`, the lowest that was free, within the bound? Any thread.
 bool room_has(room_class who, int number);
 
-// Would the next one be? `last` is the number of the last one that the caller had: while that is
-// far below, the system is not asked. Any thread.
+// Would the next descriptor be within the bound? `last` is the caller's newest: while it is far
+// below the bound, the system is not asked. Any thread.
 bool room_is_left(room_class who, int last);
 
-// How many silent connections a port (gRPC: each of its loops) closes at a time, the oldest first;
-// and how long each has been silent: a client that has just come is about to say something.
+// How many silent connections a port (gRPC: each of its loops) closes at a time, the oldest first,
+// and how long each must have been silent: a new client is about to send something.
 #define ROOM_GIVEN     16
 #define ROOM_SILENT_MS 1000
 
-// Has the other end of a TCP socket never sent a byte?
+// Has the peer of a TCP socket never sent a byte?
 bool room_is_silent(int socket_fd);
 
-// A port whose silent connections can give way.
+// A port that can close silent connections.
 typedef struct room_giver {
   list_node node;
-  void (*give)(struct room_giver *g); // closes some soon; any thread, does not wait
+  void (*give)(struct room_giver *g); // closes some soon; called with a lock held on any thread,
+                                      // must not wait
 } room_giver;
 
 void room_join(room_giver *g);
 void room_leave(
-    room_giver *g); // not asked any more once this has returned; also of none that joined
+    room_giver *g); // `give` is not called after this returns; also for a giver that never joined
 
-// Asks all ports to have silent connections give way. Any thread.
+// Asks all ports to close silent connections. Any thread.
 void room_ask(void);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and checks certificates and keys with GnuTLS, so that a mistake in them is an error at the
-// start and no failure of each handshake.
+// Reads and checks certificates and keys with GnuTLS, so that a wrong file fails the start instead
+// of each handshake.
 #include "frontend/common/net/tls.h"
 
 #include "base/buffer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the north seam as the front ends' own.
+// Turns errors of the north seam into the front ends' own.
 #ifndef NEREID_FRONTEND_COMMON_OBSERVE_ABI_ERROR_H
 #define NEREID_FRONTEND_COMMON_OBSERVE_ABI_ERROR_H
 
@@ -7,7 +7,7 @@
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
-// The same code, text and moment of a retry; releases it. NULL for NULL.
+// Keeps code, text and the time of a retry, and releases the argument. NULL for NULL.
 static inline error *error_from_abi(TRITONSERVER_Error *failure_owned)
 {
   if (failure_owned == NULL)

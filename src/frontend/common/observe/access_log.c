@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records become text on the thread that hands them in, and go into a buffer; the writer's thread
-// swaps it for an empty one and writes it in one piece.
+// The caller's thread prints a record into a buffer; the writer's thread swaps the buffer for an
+// empty one and writes it in one piece.
 #include "frontend/common/observe/access_log.h"
 
 #include "base/cleanup.h"
@@ -20,26 +20,26 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_BYTES      (4u << 20)           // that wait to be written
-#define ENOUGH_BYTES   (64u << 10)          // for a write of their own
-#define KEPT_BYTES     (256u << 10)         // of a buffer between two writes
-#define GATHER_NS      UINT64_C(20000000)   // how long lines may wait for others
+#define MAX_BYTES      (4u << 20)           // waiting to be written
+#define ENOUGH_BYTES   (64u << 10)          // enough for a write
+#define KEPT_BYTES     (256u << 10)         // memory that the buffer keeps between two writes
+#define GATHER_NS      UINT64_C(20000000)   // how long a line waits for others, at most
 #define LINE_BYTES     512                  // of most lines
 #define TEXT_MAX_BYTES 256                  // of an id or a route
-#define CLOSE_NS       UINT64_C(5000000000) // for the last lines, if nobody takes them
+#define CLOSE_NS       UINT64_C(5000000000) // for the last lines, if nobody reads the pipe
 #define NS_PER_US      1000
 
 struct access_log {
   char *path; // owned; "-": standard output
   bool json;
-  writer writer; // its weights are bytes, its lock guards what follows up to the blank line
+  writer writer; // weighs bytes; its lock guards what follows, up to the blank line
   buffer pending;
   bool reopen;
 
-  // the writer's
-  buffer lines; // what it writes; between two writes it keeps the memory
+  // the writer thread's
+  buffer lines; // being written; keeps its memory between two writes
   int file;
-  bool cut;     // what was written last is the beginning of a line
+  bool cut;     // the last write ended within a line
   bool failing; // the last write failed
 };
 
@@ -110,7 +110,7 @@ void access_times_record(access_times *t, TRITONSERVER_InferenceResponse *respon
   NEREID_InferenceResponseTimes(response, &times);
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseModel(response, &model, &version));
   uint64_t now = clock_monotonic_ns();
-  uint64_t started = times.started_ns != 0 ? times.started_ns : now; // refused: it waited, no more
+  uint64_t started = times.started_ns != 0 ? times.started_ns : now; // refused: it only waited
   atomic_store_explicit(&t->queue_ns, started - times.submitted_ns, memory_order_relaxed);
   atomic_store_explicit(&t->compute_ns, now - started, memory_order_relaxed);
   atomic_store_explicit(&t->batch_size, times.batch_size, memory_order_relaxed);
@@ -136,7 +136,7 @@ static bool queue_line(access_log *log, slice line)
   bool room = buffer_reserve(&log->pending, line.size) != NULL;
   if (!room)
     log->writer.weight -= line.size;
-  log->pending.failed = false; // what was there still is
+  log->pending.failed = false; // earlier lines are intact
   buffer_append(&log->pending, line.data, room ? line.size : 0);
   return room;
 }
@@ -158,7 +158,7 @@ void access_log_reopen(access_log *log)
 
 // ---- the writer ----
 
-// What is lost is said once, until writing works again.
+// Logs the first loss only, until writing works again.
 static void write_out(access_log *log, slice lines)
 {
   if (log->cut && files_write(log->file, "\n", 1))
@@ -179,14 +179,14 @@ static void write_out(access_log *log, slice lines)
   log->failing = true;
 }
 
-// A pipe that nobody reads is an error, not a reason to wait.
+// A pipe without a reader is an error; the open must not wait for one.
 static int open_log_file(const char *path)
 {
   if (strcmp(path, "-") == 0)
     return STDOUT_FILENO;
   int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
   if (file >= 0)
-    (void)fcntl(file, F_SETFL, O_APPEND); // only the writer waits for it from here on
+    (void)fcntl(file, F_SETFL, O_APPEND); // blocking from here on: only the writer's thread waits
   return file;
 }
 
@@ -196,7 +196,7 @@ static void close_log_file(const access_log *log)
     close(log->file);
 }
 
-// The old file stays when the new one cannot be had.
+// Keeps the old file when the new one cannot be opened.
 static void open_again(access_log *log)
 {
   int file = open_log_file(log->path);
@@ -274,7 +274,7 @@ void access_log_close(access_log *log)
   if (writer_stop(&log->writer, clock_monotonic_ns() + CLOSE_NS)) {
     writer_fini(&log->writer);
     free_log(log);
-  } else { // it waits in a write, and ends with the process
+  } else { // the thread is stuck in a write, and ends with the process
     frontend_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
   }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes lines on, and gathers what is said in one.
+// Passes lines on, and gathers unknown settings into one line.
 #include "frontend/common/observe/frontend_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #define LINE_BYTES 2048 // longer lines are cut
-#define MAX_NAMES  8    // of settings, in one line
+#define MAX_NAMES  8    // of settings named in a line
 #define NAME_BYTES 64
 
 void frontend_log_message(TRITONSERVER_LogLevel level, const char *file, int line,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the cache's blocks out of the metrics and writes them in ORCA's two forms.
+// Reads the cache's metrics and writes them in ORCA's two forms.
 #include "frontend/common/observe/load_metrics.h"
 
 #include "base/number.h"
@@ -21,8 +21,7 @@ typedef enum block_kind {
 
 static const char *const kind_names[BLOCK_KINDS] = {"used", "max", "tokens_per"};
 
-// "family{labels} value": values of a kind that stands there twice overwrite each other, as in
-// Triton.
+// Reads "family{labels} value". If a kind stands there twice, the last counts, as in Triton.
 static void read_sample(slice line, double values[BLOCK_KINDS])
 {
   if (line.size < sizeof(FAMILY) || memcmp(line.data, FAMILY, sizeof(FAMILY) - 1) != 0)
@@ -40,7 +39,7 @@ static void read_sample(slice line, double values[BLOCK_KINDS])
       values[i] = -1;
 }
 
-// Digits are written by ours: the C library's would heed a locale.
+// number_print_f64, because the C library's printing depends on the locale.
 static void write_report(double used, uint64_t capacity, bool json, buffer *text)
 {
   char number[NUMBER_TEXT_BYTES];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load report of ORCA (Open Request Cost Aggregation), as Triton gives it for models of
-// TensorRT-LLM: how full the cache of keys and values is. Any thread.
+// The load report of ORCA (Open Request Cost Aggregation), as Triton gives it for TensorRT-LLM
+// models: how full the key-value cache is. Any thread.
 #ifndef NEREID_FRONTEND_COMMON_OBSERVE_LOAD_METRICS_H
 #define NEREID_FRONTEND_COMMON_OBSERVE_LOAD_METRICS_H
 
@@ -13,12 +13,11 @@
 #define LOAD_METRICS_REQUEST_HEADER "endpoint-load-metrics-format"
 #define LOAD_METRICS_REPLY_HEADER   "endpoint-load-metrics"
 
-// Appends the reply header's value in `format`, "text" or "json". False, with a line in the log at
-// level verbose, when there are no such metrics or the format is another; then there is to be no
-// header.
+// Appends the reply header's value in `format`, "text" or "json". False, with a verbose log line,
+// when the metrics are missing or the format is unknown: then the reply has no such header.
 bool load_metrics_write(TRITONSERVER_Server *server, slice format, buffer *text);
 
-// The same from the metrics' exposition text, for tests.
+// The same from a text of metrics, for tests.
 bool load_metrics_write_from(slice exposition, slice format, buffer *text);
 
 #endif

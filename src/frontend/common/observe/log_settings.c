@@ -35,10 +35,10 @@ typedef TRITONSERVER_Error *switch_setter(TRITONSERVER_ServerOptions *options, b
 typedef struct rule {
   const char *name;
   log_setting_kind kind;
-  switch_setter *set; // of switches
+  switch_setter *set; // for LOG_SETTING_BOOL
 } rule;
 
-// In the order in which Triton reads and shows them.
+// In the order in which Triton reads and prints them.
 static const rule rules[] = {
     {"log_file", LOG_SETTING_OTHER, NULL}, // never set
     {"log_info", LOG_SETTING_BOOL, TRITONSERVER_ServerOptionsSetLogInfo},

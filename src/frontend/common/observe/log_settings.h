@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log's settings as clients see and change them: what HTTP's /v2/logging and gRPC's LogSettings
-// have in common. Any thread.
+// The log's settings as clients read and change them, for HTTP's /v2/logging and gRPC's
+// LogSettings. Any thread.
 #ifndef NEREID_FRONTEND_COMMON_OBSERVE_LOG_SETTINGS_H
 #define NEREID_FRONTEND_COMMON_OBSERVE_LOG_SETTINGS_H
 
@@ -16,10 +16,10 @@ typedef enum log_setting_kind {
   LOG_SETTING_BOOL,
   LOG_SETTING_INTEGER,
   LOG_SETTING_TEXT,
-  LOG_SETTING_OTHER, // a value that no setting has
+  LOG_SETTING_OTHER, // a value that fits no setting
 } log_setting_kind;
 
-// One setting of a request. Absent and null ones are left out by the caller.
+// One setting of a request. The caller leaves out absent and null ones.
 typedef struct log_setting {
   const char *name;
   log_setting_kind kind;
@@ -30,23 +30,23 @@ typedef struct log_setting {
   } value;
 } log_setting;
 
-// Changes what `settings` name; of equal names the first counts, unknown ones are ignored, which
-// the log is told. All or none: the error says all that is wrong with them, in Triton's order and
-// the words of its HTTP. UNSUPPORTED for log_file, INVALID_ARG for a value of the wrong kind, out
-// of range, or that names no format; the code is that of the first.
+// Changes all of `settings`, or none. The first of equal names counts; unknown names are ignored
+// with a log line. The error lists all faults in Triton's order, in the words of its HTTP:
+// UNSUPPORTED for log_file; INVALID_ARG for a value of the wrong kind, out of range, or an unknown
+// format. Its code is that of the first fault.
 error *log_settings_change(const log_setting *settings, size_t count);
 
-// What is wrong with one of them in the words of Triton's gRPC.
+// The fault of one setting in the words of Triton's gRPC; NULL if it is fine.
 error *log_settings_check_grpc(const log_setting *setting);
 
-// One error that says both; NULL is none.
+// One error with both texts; NULL if both are NULL.
 error *log_settings_join(error *first_owned, error *second_owned);
 
-// False when there is no format of this name.
+// Finds the format of this name; false when there is none.
 bool log_settings_format_of(const char *name, int *format);
 
-// What is set now as {"log_file":…}, in Triton's order. `typed`: each is {"string_param":…} and so
-// on, as gRPC's messages have it.
+// Prints all settings as {"log_file":…}, in Triton's order. With `typed` each value is
+// {"string_param":…} and so on, as in gRPC's messages.
 void log_settings_print(buffer *json, bool typed);
 
 #endif

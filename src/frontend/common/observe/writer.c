@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wait for work, and the thread's life: see writer.h.
+// The thread's life and its wait for work. See writer.h.
 #include "frontend/common/observe/writer.h"
 
 #include "base/cleanup.h"
@@ -57,7 +57,7 @@ void writer_urge(writer *w)
 
 // ---- what is lost
 
-// Without metrics nobody can ask for it.
+// Without metrics `lost` stays NULL.
 static void make_counter(writer *w, const char *metric, const char *description)
 {
   TRITONSERVER_Error *failure = TRITONSERVER_MetricFamilyNew(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the flags of restricted categories, compares keys, and has the rules on which all front
-// ends agree.
+// Reads the flags of restricted categories, compares keys, and holds the rules that all front ends
+// share.
 #include "frontend/common/policy/access_policy.h"
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_MAX_BYTES 4096 // longer ones do not fit into a request's head
+#define VALUE_MAX_BYTES 4096 // a longer value does not fit into a request's head
 
 static const char *const category_names[CATEGORY_COUNT] = {
     [CATEGORY_HEALTH] = "health",
@@ -45,7 +45,7 @@ static bool is_printable(slice text)
   return true;
 }
 
-// RFC 9110, 5.6.2: other names cannot stand in a request.
+// RFC 9110, 5.6.2: a request cannot have other names.
 static bool is_field_name(slice name)
 {
   for (size_t i = 0; i < name.size; i++)
@@ -68,7 +68,7 @@ static error *read_value(const char *path, buffer *value)
   return NULL;
 }
 
-// A service manager has put it there: systemd.exec(5), Credentials.
+// A service manager puts credentials there: systemd.exec(5), Credentials.
 static error *read_credential(const char *name, buffer *value)
 {
   const char *directory = getenv("CREDENTIALS_DIRECTORY");
@@ -85,7 +85,7 @@ static error *read_credential(const char *name, buffer *value)
   return text == NULL ? error_no_memory() : read_value(text, value);
 }
 
-// The value itself, or what its "file:", "cred:" or "env:" stands for, is appended.
+// Appends the value itself, or what "file:", "cred:" or "env:" refers to.
 static error *resolve_value(const char *text, buffer *value)
 {
   if (text_starts_with(text, "file:")) {
@@ -145,7 +145,7 @@ error *restrictions_add(restrictions *set, const char *kind, const char *prefix,
   slice key = {NULL, 0};
   if (equals != NULL)
     key = (slice){colon + 1, (size_t)(equals - colon - 1)};
-  if (equals == NULL || !is_field_name(key)) // the text may hold a secret: it is not repeated
+  if (equals == NULL || !is_field_name(key)) // not quoted: the text may hold a secret
     return error_new(ERROR_INVALID_ARG,
                      "expected <%s>[,<%s>...]:<key>=<value>, with a key that can name a header",
                      kind, kind);
@@ -182,7 +182,7 @@ void restrictions_fini(restrictions *set)
 
 // ---- requests ----
 
-// Looks at each byte of the secret, wherever the first difference is.
+// Compares each byte of the secret, wherever the first difference is.
 static bool is_secret(const char *secret, slice claimed)
 {
   size_t size = strlen(secret);

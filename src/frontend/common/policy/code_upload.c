@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the code that a configuration names with the code that the model runs already.
+// Compares the code that a new configuration names with the code that the model runs now.
 #include "frontend/common/policy/code_upload.h"
 
 #include "base/buffer.h"
@@ -12,8 +12,7 @@
 
 #define AGENTS "model_repository_agents"
 
-// Fields of the model configuration that choose what code runs, and keys of its `parameters` that
-// do.
+// Fields of the model configuration, and keys of its `parameters`, that choose which code runs.
 static const char *const code_fields[] = {
     "backend",          "platform", "runtime",           "default_model_filename",
     "model_operations", AGENTS,     "cc_model_filenames"};
@@ -31,14 +30,13 @@ static bool is_empty(const json_t *value)
          (json_is_array(value) && json_array_size(value) == 0);
 }
 
-// A configuration without the agents that the model has would load it past them.
+// A configuration without the model's agents would load the model without their checks.
 static bool leaves_out_agents(const json_t *config, const json_t *now)
 {
   return !is_empty(json_object_get(now, AGENTS)) && is_empty(json_object_get(config, AGENTS));
 }
 
-// The member of `config` that names other code than `now` (NULL: the model is not loaded); NULL
-// when none does.
+// The field of `config` that names other code than `now` (NULL: the model is not loaded), or NULL.
 static const char *other_field(const json_t *config, const json_t *now)
 {
   for (size_t i = 0; i < COUNT(code_fields); i++) {
@@ -49,8 +47,8 @@ static const char *other_field(const json_t *config, const json_t *now)
   return leaves_out_agents(config, now) ? AGENTS : NULL;
 }
 
-// Is there a text in `value` that can name a file of the server's machine? What the parameters of a
-// backend of somebody else mean nobody knows here: libraries, programs and engines are files.
+// Can a text in `value` name a file of this machine? The parameters of foreign backends are unknown
+// here, and libraries, programs and engines are files.
 static bool names_file(const json_t *value)
 {
   const char *key;
@@ -64,7 +62,7 @@ static bool names_file(const json_t *value)
   return false;
 }
 
-// As other_field, of the model's parameters.
+// As other_field, for the model's parameters.
 static const char *other_parameter(json_t *config, const json_t *now)
 {
   const json_t *parameters_now = json_object_get(now, "parameters");
@@ -83,7 +81,7 @@ static const char *other_parameter(json_t *config, const json_t *now)
   return NULL;
 }
 
-// As other_field: accelerators have parameters, too.
+// As other_field, for parameters of accelerators.
 static const char *other_accelerator(json_t *config, const json_t *now)
 {
   const json_t *optimization = json_object_get(config, "optimization");
@@ -92,7 +90,7 @@ static const char *other_accelerator(json_t *config, const json_t *now)
   return is_other ? "optimization" : NULL;
 }
 
-// The model's configuration; NULL when it has none now.
+// The model's current configuration; NULL when it has none.
 static json_t *config_now(TRITONSERVER_Server *server, const char *model)
 {
   TRITONSERVER_Message *message = NULL;
@@ -110,8 +108,8 @@ static json_t *config_now(TRITONSERVER_Server *server, const char *model)
   return config;
 }
 
-// The configuration that a request has, as the server will read it: whatever the spelling, its
-// fields are where those of the model's own are.
+// The configuration in a request, as the server will read it: printed anew, so that spellings
+// compare equal.
 static error *read_config(slice text, json_t **config)
 {
   AUTO_CONFIG Inference__ModelConfig *read = NULL;
@@ -124,7 +122,7 @@ static error *read_config(slice text, json_t **config)
   return *config != NULL ? NULL : error_no_memory();
 }
 
-// The field of a configuration; NULL when there is none.
+// The field of the configuration that brings code; NULL when there is none.
 static error *find_field(TRITONSERVER_Server *server, const char *model, slice config_text,
                          const char **field)
 {

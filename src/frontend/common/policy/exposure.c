@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the listener's rules, as access.c of each front end applies them.
+// Reads a listener's rules; access.c of each front end applies the same rules.
 #include "frontend/common/policy/exposure.h"
 
 #include "base/buffer.h"
@@ -9,7 +9,7 @@
 
 #include <sys/socket.h>
 
-#define CODE CATEGORY_COUNT // one more thing besides the categories
+#define CODE CATEGORY_COUNT // stands for code, behind the categories
 
 static bool is_loopback_only(const listen_socket *s)
 {
@@ -27,7 +27,7 @@ static bool is_open(const exposure *r, route_category category)
          (category != CATEGORY_SHARED_MEMORY || r->shares_memory);
 }
 
-// Can clients without a key bring code, as far as they may be where they are?
+// Can clients without a key bring code with a load, if they are on this machine?
 static bool brings_code(const exposure *r)
 {
   return r->policy->loads_models && is_open(r, CATEGORY_MODEL_REPOSITORY);
@@ -38,7 +38,7 @@ static void append_name(buffer *names, const char *name)
   buffer_append_format(names, "%s%s", names->size > 0 ? ", " : "", name);
 }
 
-// Why there are none; NULL: there are some, named in `names`.
+// The reason why no category is open; NULL if some are, which are then in `names`.
 static const char *find_open(const exposure *r, buffer *names)
 {
   if (r->loopback_only)
@@ -79,7 +79,7 @@ exposure exposure_log(const access_policy *policy, const shared_memory *memory,
   return r;
 }
 
-// Does a proxy on this machine open to remote clients what they do not have without it?
+// Would a proxy on this machine open `what` to remote clients who cannot use it now?
 static bool does_proxy_open(const exposure *r, size_t what)
 {
   if (what != CODE)

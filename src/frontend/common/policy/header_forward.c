@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches names of header fields with PCRE2, with a bound on the steps of a search.
+// Searches names of header fields with PCRE2, in a bounded number of steps.
 #include "frontend/common/policy/header_forward.h"
 
 #include "frontend/common/json/request_parameter.h"
@@ -8,8 +8,8 @@
 #include <pcre2.h>
 #include <stdlib.h>
 
-#define MAX_STEPS    10000 // from one place of a name; plain patterns need a few for each byte
-#define MAX_NAME     256   // bytes that are searched
+#define MAX_STEPS    10000 // from each place in a name; plain patterns need a few for each byte
+#define MAX_NAME     256   // longer names are refused
 #define MAX_HEAP_KIB 64
 
 struct header_forward {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region in memory of a GPU that another process has allocated: opened by its CUDA handle. Called
-// by jobs, since the driver takes its time: the first call opens it, the first region of a device
-// makes the device's context.
+// A region in GPU memory of another process, opened by its CUDA handle. Called by jobs, because the
+// driver may take long: the first call of the process opens it, the first region on a device makes
+// a context there.
 #include "frontend/common/tensor/shared_region.h"
 
 #include "gpu/copy.h"
@@ -29,7 +29,7 @@ error *cuda_region_find_gpus(const char *name, const gpu_devices **devices)
   return told;
 }
 
-// Triton's words first, and then what is wrong: it says that in its log only.
+// Triton's words, then the reason, which Triton only logs.
 error *cuda_region_open(shared_region *r)
 {
   const gpu_devices *devices = NULL;

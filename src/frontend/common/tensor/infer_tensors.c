@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs and outputs of inferences.
+// Adds inputs, allocates outputs, reads responses. See infer_tensors.h.
 #include "frontend/common/tensor/infer_tensors.h"
 
 #include "base/blocks.h"
@@ -13,15 +13,15 @@
 #include <string.h>
 
 #define ARENA_MAX_BYTES 1024 // larger outputs have a block of their own
-#define UNCOUNTED_BYTES 4096 // of the inference's own arena: smaller copies do not count
+#define UNCOUNTED_BYTES 4096 // smaller copies are in the inference's own arena, uncounted
 
-// An output's buffer, made by the allocator, released with the response.
+// An output's buffer, from the allocator until the response is deleted.
 typedef struct output_buffer {
   infer_tensors *tensors; // its owner is referenced; small buffers are in its arena
   const output_choice *choice;
-  void *memory;    // a block, NULL when in the arena
-  void *pinned;    // the server's, in place of a block
-  size_t size;     // of the one or the other
+  void *memory;    // a block; NULL when in the arena or pinned
+  void *pinned;    // the server's pinned memory, instead of a block
+  size_t size;     // of `memory` or `pinned`
   size_t reserved; // from the budget
 } output_buffer;
 
@@ -42,10 +42,10 @@ error *infer_tensors_reserve(infer_tensors *t, size_t sum)
   return reserve(t, sum - t->reserved, BUDGET_REQUESTS_FULL);
 }
 
-// The client can change a tensor while a model reads it. Lengths, indices, counts and masks are
-// what models look at twice, first to check and then to use: of the types that can hold them the
-// model gets a copy. The other ones hold pixels, samples and weights: a value that changes gives
-// another answer, to that client.
+// The client can change a tensor while a model reads it. Models read lengths, indices, counts and
+// masks twice, first to check and then to use, so types that can hold these are copied. The types
+// below hold pixels, samples and weights: a value that changes only gives that client another
+// answer.
 static bool may_change(TRITONSERVER_DataType datatype)
 {
   switch (datatype) {
@@ -70,7 +70,7 @@ static bool overlaps(const shared_span *a, const shared_span *b)
          b_begin < a_begin + a->byte_size;
 }
 
-// Backends expect that what they read stays as it is while they write.
+// Backends expect that an input stays unchanged while they write outputs.
 static bool is_overwritten(const infer_tensors *t, const shared_span *input)
 {
   for (size_t k = 0; k < t->choice_count; k++)
@@ -88,7 +88,7 @@ static error *take_span(infer_tensors *t, const json_shared_memory *m, shared_sp
   return NULL;
 }
 
-// Must the model have a copy, on the host? What is on a GPU stays there but for lengths, which the
+// Must the model get a copy on the host? Data on a GPU stays there, except BYTES, whose lengths the
 // core reads.
 static bool is_copied(const infer_tensors *t, TRITONSERVER_DataType datatype,
                       const shared_span *span)
@@ -100,7 +100,7 @@ static bool is_copied(const infer_tensors *t, TRITONSERVER_DataType datatype,
   return !may_change(datatype) || is_overwritten(t, span);
 }
 
-// *span: where the data is; its `copy` is where the model will find it, if it is not NULL.
+// *span is where the data is; if its `copy` is not NULL, the model reads the copy.
 static error *take_shared_data(infer_tensors *t, const infer_json_input *input, shared_span **span)
 {
   RETURN_IF_ERROR(take_span(t, &input->shared_memory, span));
@@ -151,7 +151,7 @@ static error *append_gpu_data(infer_tensors *t, const char *name, const shared_s
   return error_from_abi(e);
 }
 
-// Views of the message are where the message is; other tensors were made of it.
+// Data within the message has the message's kind of memory; other tensors are in the arena.
 static TRITONSERVER_MemoryType type_of(const infer_tensors *t, const char *data)
 {
   const uintptr_t offset = (uintptr_t)data - (uintptr_t)t->pinned.data;
@@ -195,7 +195,7 @@ static error *add_output(infer_tensors *t, const infer_json_output *output)
   return m->region == NULL ? NULL : take_span(t, m, &choice->span);
 }
 
-// Asked now, as the model may be unloaded when its answer comes.
+// Asked now, because the model may be unloaded before its response comes.
 static error *read_rows(infer_tensors *t, const char *model_name, int64_t model_version)
 {
   uint32_t flags = 0;
@@ -214,7 +214,7 @@ error *infer_tensors_add(infer_tensors *t, const char *model_name, int64_t model
   t->choices = arena_allocate_array(t->arena, output_count + 1, sizeof(output_choice));
   if (t->spans == NULL || t->choices == NULL)
     return error_no_memory();
-  // outputs first: an input that one of them is written over is copied
+  // Outputs first, so that an input that overlaps an output is seen and copied.
   for (size_t k = 0; k < output_count; k++) {
     classifies |= outputs[k].classification > 0;
     RETURN_IF_ERROR(add_output(t, &outputs[k]));
@@ -269,8 +269,8 @@ static TRITONSERVER_Error *check_span(const output_choice *choice, size_t byte_s
   return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, text);
 }
 
-// All zeroes: a model that does not fill its output must not show what another client left there.
-// Pinned memory the core clears, but for backends that fill it (NEREID_BackendFills).
+// Zeroed, so that a model that does not fill its output cannot show another client's data. The core
+// clears pinned memory, except for backends that fill it (NEREID_BackendFills).
 static void *allocate_memory(infer_tensors *t, output_buffer *output, size_t size,
                              TRITONSERVER_MemoryType *type)
 {
@@ -296,7 +296,7 @@ static TRITONSERVER_Error *out_of_memory(void)
   return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
 }
 
-// Gives the memory where the output is written; *type: what is preferred, and what it is.
+// Finds memory for the output. *type is the preferred kind on entry, the actual kind on return.
 static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output, size_t byte_size,
                                        void **memory, TRITONSERVER_MemoryType *type)
 {
@@ -315,7 +315,7 @@ static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output, 
   return *memory == NULL ? out_of_memory() : NULL;
 }
 
-// Does more happen to the output than that it is sent from where it is?
+// Is the output changed before it is sent?
 static bool is_converted(const infer_tensors *t, const output_choice *choice)
 {
   return choice->span == NULL && (!choice->binary || choice->classification > 0 || t->packs);
@@ -330,7 +330,7 @@ static void drop_buffer(output_buffer *output)
   if (output->reserved > 0)
     budget_give_back(output->tensors->budget, output->reserved);
   if (output->tensors->many_responses)
-    free(output); // it has memory of its own
+    free(output); // allocated singly
 }
 
 static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
@@ -342,7 +342,7 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   (void)allocator;
   (void)preferred_id;
   infer_tensors *t = tensors_pointer;
-  // What comes again and again, maybe from several threads, must not pile up in the arena.
+  // With many responses, buffers must not pile up in the arena.
   output_buffer *output = t->many_responses ? calloc(1, sizeof(*output))
                                             : arena_allocate_array(t->arena, 1, sizeof(*output));
   void *memory = NULL;
@@ -378,11 +378,11 @@ static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, vo
   void (*unref)(void *) = t->unref;
   void *owner = t->owner;
   drop_buffer(output);
-  unref(owner); // and with it `output`, when that is in its arena
+  unref(owner); // frees `output` too, if it is in the owner's arena
   return NULL;
 }
 
-// As Triton's: what does not fit is refused when it is allocated.
+// As Triton does: an output that does not fit is refused when it is allocated.
 static TRITONSERVER_Error *query(TRITONSERVER_ResponseAllocator *allocator, void *tensors_pointer,
                                  const char *tensor_name, size_t *byte_size,
                                  TRITONSERVER_MemoryType *type, int64_t *id)
@@ -456,7 +456,7 @@ static error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a
   return NULL;
 }
 
-// Puts strings in the output's place; they are moved to the arena, where the reply finds them.
+// Replaces the output by its class strings, which are moved to the arena.
 static error *classify(infer_tensors *t, arena *a, const class_scores *scores, uint64_t class_count,
                        response_output_json *o)
 {
@@ -489,7 +489,7 @@ static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *resp
   RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseOutput(
       response, index, &o->name, &o->datatype, &o->shape, &dim_count, &o->data, &o->data_size,
       &memory_type, &memory_id, &tag)));
-  const output_buffer *memory = tag; // NULL when the backend never asked for the buffer
+  const output_buffer *memory = tag; // NULL if the backend never asked for the buffer
   o->shape_count = dim_count;
   o->form = RESPONSE_DATA_JSON;
   if (memory == NULL)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIGBUS handler and what it looks at. It may interrupt any thread anywhere: it reads atomics
-// and makes one system call. Entries of the list are reused and never freed, so that it can walk
-// the list at any time.
+// The SIGBUS handler and its list of ranges. The handler may interrupt any thread anywhere, so it
+// only reads atomics and makes one system call. Entries are reused and never freed, so that it can
+// walk the list at any time.
 #include "frontend/common/tensor/memory_guard.h"
 
 #include "base/cleanup.h"
@@ -21,17 +21,17 @@ struct guarded_range {
   _Atomic uintptr_t begin; // 0: free
   _Atomic uintptr_t end;
   _Atomic bool broken;
-  guarded_range *next; // never changes once the entry is in the list
+  guarded_range *next; // constant once the entry is in the list
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // for whoever changes the list
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // taken by threads that change the list
 static _Atomic(guarded_range *) ranges;
 static struct sigaction before; // set once, before the first range is in the list
 static uintptr_t page_size;
 static int install_failure; // errno
 
-// An entry may be given another range while this looks at it, but not the one that the interrupted
-// thread is in. Reading `begin` again tells when the two ends are of different ranges.
+// Another thread may reuse an entry meanwhile, but not the one that the interrupted thread is in.
+// `begin` is read again to detect that `end` belongs to a later range.
 static guarded_range *find(uintptr_t address, uintptr_t *end)
 {
   for (guarded_range *r = atomic_load(&ranges); r != NULL; r = r->next) {
@@ -43,7 +43,8 @@ static guarded_range *find(uintptr_t address, uintptr_t *end)
   return NULL;
 }
 
-// A file that ends before this page ends before all that follow, too.
+// Replaces all pages from here to the range's end: a file that ends before this page ends before
+// them too.
 static bool replace_pages(uintptr_t address)
 {
   uintptr_t end;
@@ -52,7 +53,7 @@ static bool replace_pages(uintptr_t address)
     return false;
   atomic_store(&r->broken, true);
   uintptr_t page = address - address % page_size;
-  // Not mmap(), which sanitizers intercept.
+  // The system call, because sanitizers intercept mmap().
   long mapped = syscall(SYS_mmap, page, end - page, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   return mapped == (long)page;
@@ -66,7 +67,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
     before.sa_handler(number);
   } else {
     signal(number, SIG_DFL);
-    raise(number); // comes when this handler returns
+    raise(number); // takes effect when this handler returns
   }
 }
 

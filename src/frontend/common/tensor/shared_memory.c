@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry. Counts of users are guarded by its lock, so that who finds a region can take it.
-// Regions are opened and closed outside of the lock.
+// The registry. Its lock guards the counts of users, so that a region that is found can be taken.
+// Regions are opened and closed without the lock.
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "base/checked.h"
@@ -20,10 +20,10 @@ struct shared_memory {
   bool allow_clients;
   pthread_mutex_t lock;   // guards what follows
   string_map regions;     // name → shared_region
-  uint64_t bytes;         // of all
-  jobs *jobs;             // NULL: not any more; whoever is the last user closes regions itself
-  shared_region *closing; // GONE: of GPUs, whose last users left on threads that must not wait
-  bool job_queued;        // `closer` is queued or at work
+  uint64_t bytes;         // sum of all regions
+  jobs *jobs;             // NULL: freed; the last user closes a region itself
+  shared_region *closing; // GONE regions of GPUs, whose last user must not wait
+  bool job_queued;        // `closer` is queued or runs
   struct job closer;
 };
 
@@ -48,7 +48,7 @@ static error *close_region(shared_region *r)
   return NULL;
 }
 
-// NULL is allowed. What the region was is still in its fields when it is closed.
+// NULL is allowed. Closing still needs the region's fields.
 static error *free_region(shared_region *r)
 {
   if (r == NULL)
@@ -60,7 +60,7 @@ static error *free_region(shared_region *r)
   return e;
 }
 
-// Of a region that nobody waits for.
+// For a region that no request waits for.
 static void free_and_log(shared_region *r)
 {
   error *e = free_region(r);
@@ -80,7 +80,7 @@ shared_memory *shared_memory_new(bool allow_clients, jobs *jobs)
   return m;
 }
 
-// Takes the list of those that are to be closed.
+// Takes the list of regions to close.
 static shared_region *take_closing(shared_memory *m)
 {
   LOCK_SCOPE(&m->lock);
@@ -142,7 +142,7 @@ static shared_region *find(const shared_memory *m, const char *name)
   return r == NULL || r->state == REGION_OPENING ? NULL : r;
 }
 
-// The lock is held; who calls this closes the region without it.
+// The caller closes the region after it has released the lock.
 static void take_out(shared_region *r)
 {
   shared_memory *m = r->memory;
@@ -166,7 +166,7 @@ static error *take_name(shared_memory *m, shared_region *r)
   return string_map_put(&m->regions, slice_of(r->name), r) ? NULL : error_no_memory();
 }
 
-// It is open: from now on it is found, if there is still room for its bytes.
+// Makes the open region visible, if there is still room for its bytes.
 static error *let_in(shared_region *r)
 {
   shared_memory *m = r->memory;
@@ -178,7 +178,7 @@ static error *let_in(shared_region *r)
   return NULL;
 }
 
-// Its name is taken; the region is opened and let in, or its name is free again.
+// Opens a region whose name is taken and makes it visible; on failure the name is free again.
 static error *open_named(shared_region *r)
 {
   error *e = r->kind == TRITONSERVER_MEMORY_GPU ? cuda_region_open(r) : system_region_open(r);
@@ -191,7 +191,7 @@ static error *open_named(shared_region *r)
   return e;
 }
 
-// `like` has what is its kind's, and no texts.
+// `like` has the fields of its kind, without texts.
 static error *add_region(shared_memory *m, const char *name, const char *key,
                          const shared_region *like)
 {
@@ -246,8 +246,8 @@ error *shared_memory_find_gpus(const char *name)
 
 // ---- unregistering ----
 
-// A region of the kind that is to go, of which all users have left; NULL when there is no more.
-// The caller closes it, without the lock. `name` as in shared_memory_unregister.
+// Takes out a region that matches and has no users; NULL when there is none left. The caller closes
+// it without the lock. `name` as in shared_memory_unregister.
 static shared_region *unregister_next(shared_memory *m, TRITONSERVER_MemoryType kind,
                                       const char *name)
 {
@@ -267,7 +267,7 @@ static shared_region *unregister_next(shared_memory *m, TRITONSERVER_MemoryType 
   return NULL;
 }
 
-// Triton's words when one of all cannot be closed.
+// Triton's words when one of all regions cannot be closed.
 static error *tell_failures(const buffer *names, error *first_owned)
 {
   if (first_owned == NULL || names == NULL)
@@ -295,7 +295,7 @@ error *shared_memory_unregister(shared_memory *m, TRITONSERVER_MemoryType kind, 
     else
       error_free(e);
     if (name != NULL)
-      break; // whoever takes the name from now on keeps it
+      break; // a region registered under this name from now on stays
   }
   return tell_failures(name == NULL ? &failed : NULL, first);
 }
@@ -424,7 +424,7 @@ error *shared_span_check(const shared_span *span)
       r->name);
 }
 
-// The lock is held. Where no job can be had, the next one takes the region along.
+// The lock is held. If the job cannot be queued, the next call's job closes this region too.
 static void close_by_job(shared_memory *m, shared_region *r)
 {
   r->next = m->closing;
@@ -437,7 +437,7 @@ static void close_by_job(shared_memory *m, shared_region *r)
   error_free(e);
 }
 
-// A region that the caller has to free, or NULL.
+// Returns the region if the caller must free it, else NULL.
 static shared_region *drop_user(shared_region *r)
 {
   shared_memory *m = r->memory;

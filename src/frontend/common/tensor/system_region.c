@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region in a POSIX shared memory object: its key, its bounds, its mapping. Called by jobs.
+// A region in a POSIX shared memory object: checks key and bounds, maps it. Called by jobs.
 #include "frontend/common/tensor/shared_region.h"
 
 #include "base/checked.h"
@@ -16,8 +16,8 @@
 #define KEY_MAX_BYTES   255
 #define RESERVED_PREFIX "triton_python_backend_shm_region_"
 
-// What names of objects are made of. Anything else is refused, and so is whatever the C library or
-// the kernel might read as a path.
+// Characters of objects' names. Others are refused, so that neither the C library nor the kernel
+// can take a name for a path.
 static bool is_key_character(char c)
 {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -63,12 +63,11 @@ static error *check_size(const shared_region *r, int descriptor)
   return shared_region_check_room(r, r->room);
 }
 
-// Maps the region's object. The region may begin anywhere in a page. The descriptor is closed at
-// once: nothing of it is kept.
+// Maps the region, which may begin anywhere in a page. The descriptor is not kept.
 error *system_region_open(shared_region *r)
 {
   RETURN_IF_ERROR(check_key(r));
-  // A FIFO of that name must not block.
+  // O_NONBLOCK, because a FIFO of that name must not block.
   AUTO_CLOSE int descriptor = shm_open(r->key, O_RDWR | O_NONBLOCK, 0);
   if (descriptor < 0)
     return error_new(ERROR_INTERNAL, "Unable to open shared memory region: '%s': %s%s", r->key,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call's state, its references, and its outcome: what all else of a call is made on.
+// A call's state, references and outcome, for the other files of a call.
 #include "frontend/grpc/call/call.h"
 
 #include "base/checked.h"
@@ -38,7 +38,7 @@ void call_unref(call *c)
   if (!refcount_drop(&c->references))
     return;
   assert(c->state == CALL_ENDED && atomic_load(&c->job.state) != CALL_JOB_RUNS);
-  assert(c->reply == NULL); // it would refer to the call
+  assert(c->reply == NULL); // a reply refers to the call, so this would never run
   listener *l = c->server;
   message_reader_fini(&c->body.reader);
   grpc_message_free(c->body.message);
@@ -95,7 +95,7 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
   c->failure = escaped;
 }
 
-// As gRPC's retry policies read it, in milliseconds: rounded up.
+// Milliseconds, rounded up, for gRPC's retry policies.
 __attribute__((noinline)) static void tell_retry(call *c, uint64_t after_ns)
 {
   char text[24];

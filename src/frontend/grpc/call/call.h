@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One remote procedure call: an HTTP/2 stream with its request messages, reply messages and status.
-// Referenced by its stream until that is closed, by the core while it has a request of the call, by
-// a job, and by reply messages until they are sent. A call is handled on the loop thread of its
-// connection, or by a job on the thread that runs it while the loop waits; functions say so where
-// other threads may call them.
+// A remote procedure call: an HTTP/2 stream with its request messages, reply messages and status.
+// References: its stream until that is closed, the core while it has a request of the call, a job,
+// and reply messages until they are sent. The loop thread of its connection handles a call, or a
+// job's thread while the loop waits for it. Functions that other threads may call say so.
 #ifndef NEREID_FRONTEND_GRPC_CALL_CALL_H
 #define NEREID_FRONTEND_GRPC_CALL_CALL_H
 
@@ -26,89 +25,89 @@
 #include <stdint.h>
 
 #define CALL_ARENA_BYTES 4096
-#define CALL_COST_BYTES  (CALL_ARENA_BYTES + 2048) // with what HTTP/2 keeps of its stream, roughly
+#define CALL_COST_BYTES  (CALL_ARENA_BYTES + 2048) // with nghttp2's memory for the stream, roughly
 
 typedef struct call call;
 typedef struct grpc_reply grpc_reply;
 typedef struct grpc_connection grpc_connection;
 
-// A field of the request's metadata; both views live as long as the call.
+// A field of the request's metadata; both slices live as long as the call.
 typedef struct metadata {
   slice name; // lower case
   slice value;
 } metadata;
 
 typedef enum call_state {
-  CALL_RECEIVING,  // its header and messages come; a streaming method has them as they come
-  CALL_DISPATCHED, // the method has the whole request: nothing more is read
-  CALL_ENDED,      // the status is given to HTTP/2, or nobody would get it
+  CALL_RECEIVING,  // header and messages are coming; a streaming method gets each as it comes
+  CALL_DISPATCHED, // the method has the whole request; nothing more is read
+  CALL_ENDED,      // HTTP/2 has the status, or the client is gone
 } call_state;
 
-// The request's messages (call_body.c).
+// The request messages (call_body.c).
 typedef struct call_body {
-  message_reader reader;  // puts them together
+  message_reader reader;  // assembles them
   grpc_message *message;  // the complete message of a unary call, owned
-  grpc_message *unpacked; // by a worker
-  message_fault fault;    // of that
-  bool paused;            // no more messages now: the method, or a worker, is busy
-  bool late;              // the last message came when the server was stopping
-  uint64_t moved_ns;      // when bytes of a message came last
-  buffer held;            // what came nevertheless; the window does not know of it yet
-  size_t held_read;       // bytes of it that were
-  size_t held_window;     // bytes
-  size_t held_cost;       // of it, as the connection counts it
-  size_t part_cost;       // the same of a short message that is not complete
+  grpc_message *unpacked; // made by a worker
+  message_fault fault;    // set by the worker if it made none
+  bool paused;            // takes no more messages now: the method or a worker is busy
+  bool late;              // the last message came after the drain began
+  uint64_t moved_ns;      // when bytes of a message last came
+  buffer held;            // bytes that came while paused, for which the window stays smaller
+  size_t held_read;       // bytes of `held` that are read
+  size_t held_window;     // bytes that the window lacks
+  size_t held_cost;       // cost of `held` in the connection's share
+  size_t part_cost;       // cost of an incomplete short message
   size_t bytes;           // of all messages
 } call_body;
 
-// The replies' messages, and the end (call_reply.c).
+// The reply messages and the end (call_reply.c).
 typedef struct call_replies {
-  list unsent;         // grpc_reply that HTTP/2 has not taken yet
-  size_t unsent_bytes; // of them
+  list unsent;         // grpc_reply objects that HTTP/2 has not taken yet
+  size_t unsent_bytes; // of `unsent`
   size_t unsent_count;
   size_t bytes;        // of all messages
-  bool begun;          // the header is given to HTTP/2
-  size_t foreign_sent; // bytes of the text that says that this is no gRPC
-  grpc_status status;  // of the end, in CALL_ENDED
-  const char *failure; // escaped; NULL: none
+  bool begun;          // HTTP/2 has the header
+  size_t foreign_sent; // sent bytes of the text for clients that do not speak gRPC
+  grpc_status status;  // the status sent, in CALL_ENDED
+  const char *failure; // its text, escaped; NULL: none
 } call_replies;
 
 typedef enum call_job_state {
   CALL_JOB_NONE,
-  CALL_JOB_RUNS, // or waits for its thread
-  CALL_JOB_DONE, // which the loop has yet to see
+  CALL_JOB_RUNS, // or waits for a thread
+  CALL_JOB_DONE, // the loop has not seen it yet
 } call_job_state;
 
-// What another thread does for the call: one at a time (call_job.c).
+// Work of another thread for the call; one piece at a time (call_job.c).
 typedef struct call_job {
   struct job queued;
   _Atomic call_job_state state;
   void (*run)(call *c);
-  void (*done)(call *c);   // NULL: nothing is left to do
-  void (*cancel)(call *c); // the call has ended otherwise; NULL: that is not told
-  void *data;              // of all
+  void (*done)(call *c);   // NULL: nothing follows
+  void (*cancel)(call *c); // called when the call ends meanwhile; NULL: nothing to do
+  void *data;              // for these functions
 } call_job;
 
 struct call {
   grpc_stream stream;
   listener *server;
-  grpc_loop *loop;                  // whose thread handles it
+  grpc_loop *loop;                  // its thread handles the call
   grpc_connection *kept_connection; // the stream's, referenced as long as the call lives
   refcount references;
   call_state state;   // see call_set_state
-  atomic_bool wanted; // it is among the loop's woken ones
-  size_t cost;        // of the call and its metadata, as its connection counts them
+  atomic_bool wanted; // the call is in the loop's woken streams
+  size_t cost;        // of the call and its metadata, in its connection's share
   uint64_t began_ns;  // when the stream began
 
-  const method *method; // NULL: there is none of that name
+  const method *method; // NULL: unknown method
   metadata *metadata;
   size_t metadata_count;
   size_t metadata_bytes; // as HPACK counts them
   slice path;
   slice authority;
   bool is_post;
-  bool is_grpc;          // by its content-type
-  slice odd_coding;      // grpc-encoding, if it is none that is known
+  bool is_grpc;          // according to its content-type
+  slice odd_coding;      // an unknown grpc-encoding
   content_coding coding; // of compressed request messages
   content_coding reply_coding;
   uint64_t deadline_ns; // on the monotonic clock; 0: none
@@ -118,19 +117,19 @@ struct call {
   call_replies replies;
   call_job job;
 
-  // The outcome, by whoever handles the call: a job's thread, too.
-  grpc_status status;                       // GRPC_UNDECIDED before
+  // --- The outcome, set by the thread that handles the call, maybe a job's.
+  grpc_status status;                       // GRPC_UNDECIDED at first
   const char *failure;                      // its text, escaped, in the arena; NULL: none
   const char *trailer_name, *trailer_value; // sent with the status; in the arena, or NULL
   grpc_reply *reply;                        // of a unary call, NULL until made
 
-  // The method's, which sets them; any may be NULL. Loop thread.
+  // --- Set by the method; each may be NULL. Loop thread.
   void *handler_data;
-  void (*take_message)(call *c, grpc_message *message_owned); // of a streaming call
-  void (*half_close)(call *c);                                // the same, after the last message
-  void (*woken)(call *c);                                     // after call_wake
+  void (*take_message)(call *c, grpc_message *message_owned); // a streaming call's message came
+  void (*half_close)(call *c);                      // a streaming call's last message came
+  void (*woken)(call *c);                           // after call_wake
   void (*cancelled)(call *c);                       // the client left or the deadline passed
-  void (*describe)(call *c, access_record *record); // adds to its line of the access log
+  void (*describe)(call *c, access_record *record); // adds to the call's access log line
   void (*closed)(call *c);                          // the stream is closed
 
   arena arena;
@@ -140,10 +139,10 @@ struct call {
 void call_ref(call *c);   // any thread
 void call_unref(call *c); // any thread
 
-// Has the loop run c->woken soon, once for any number of wakes before that. Any thread.
+// Makes the loop run c->woken soon, once for all wakes before that. Any thread.
 void call_wake(call *c);
 
-// The only way from one state to another. Loop thread, as the next.
+// Changes the state; asserts that the change is allowed. Loop thread, as the next.
 void call_set_state(call *c, call_state to);
 
 static inline bool call_is_ended(const call *c)
@@ -151,43 +150,43 @@ static inline bool call_is_ended(const call *c)
   return c->state == CALL_ENDED;
 }
 
-// The request's metadata of that name (lower case); size 0 and no data when absent.
+// The request's metadata of that name (lower case); {NULL, 0} if absent.
 slice call_metadata(const call *c, const char *name);
 
-// What the access log says of any call; texts as long as the call.
+// The call's part of an access log line; texts live as long as the call.
 access_record call_access_record(const call *c, grpc_status status);
 
-// --- For handlers of unary methods: exactly one reply or failure; the first counts
+// --- For handlers of unary methods. They reply or fail once; only the first counts.
 
-// The request message, which lives as long as the call.
+// The request message; lives as long as the call.
 slice call_request(const call *c);
 
-// Replies with a packed message, which is moved, and OK.
+// Replies OK with a protobuf message, which is moved.
 void call_reply_packed(call *c, buffer *message_owned);
 
-// Ends the call with a status and a text, which is cut and escaped as errors are.
+// Ends the call with a status and a text, which is cut if long, and escaped.
 void call_fail(call *c, grpc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-// The same from an error, which is released; false for NULL.
+// The same with an error, which is released; returns false for NULL.
 bool call_fail_if_error(call *c, error *failure_owned);
 
-// Runs `run` on a thread for its kind, for what may block, and then `done` (NULL: nothing) on the
-// loop's thread. The call may be replied to in `run`. What the handler does not do in a job must
-// not take long. False when there is no thread: the call has failed.
+// Runs `run` on a job thread, for work that may block, then `done` (may be NULL) on the loop. `run`
+// may reply. What a handler does outside of jobs must not take long. False when there is no thread:
+// the call has failed.
 bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c));
 
 // --- For streaming methods and inferences
 
-// Has a thread for the kind do `work` with a message, and then the loop `done`; the client waits
-// with more messages meanwhile. The call may have ended when it is done.
+// Runs `work` on a message by a job thread, then `done` on the loop; the call is paused meanwhile.
+// The call may have ended by then.
 void call_run_work(call *c, job_kind kind, void (*work)(call *c), void (*done)(call *c));
 
-// The same for what others do, who call call_awaited once on any thread; `cancel` is to make them
-// do so soon when the call ends. The handler, or `done` of a job, calls this last.
+// The same for work elsewhere, which ends with one call_awaited on any thread; when the call ends,
+// `cancel` must make that come soon. The last thing that a handler, or a job's `done`, calls.
 void call_await(call *c, void (*done)(call *c), void (*cancel)(call *c));
 void call_awaited(call *c);
 
-// What a message's parts are views of; zeroed: nothing.
+// The memory that a reply message's parts are in; {0}: none.
 typedef struct reply_sources {
   buffer text;
   TRITONSERVER_InferenceResponse *response; // owned; NULL: none
@@ -196,31 +195,30 @@ typedef struct reply_sources {
 
 void reply_sources_fini(reply_sources *s);
 
-// Makes a reply message of parts, which are views of `from` (and of what lives as long as the
-// call); packs it where client and server agreed on that. NULL when memory is short.
+// Makes a reply message of parts, which are views of `from` or of memory that lives as long as the
+// call; compresses it if client and server agreed on that. NULL when memory is short.
 grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sources *from_owned);
 void grpc_reply_unref(grpc_reply *r);
 
-// Queues a reply message, which is owned. False: the server holds as many answers as it may, and
-// the call is to be cut.
+// Queues a reply message and takes it over. False when the budget is full: the call must be cut.
 bool call_queue(call *c, grpc_reply *message_owned) __attribute__((warn_unused_result));
-// The same with a packed one, which is moved; where there is no room the call is cut.
+// The same with a protobuf message, which is moved; cuts the call itself when the budget is full.
 void call_queue_packed(call *c, buffer *message_owned);
 
-// Ends the call now since its client leaves too much unread, or all clients do: `why` is static.
-// The log has it, with what is known of the request, or NULL.
+// Ends the call now because too many replies are unread; `why` is static. The log names the request
+// `about`, or NULL.
 void call_cut(call *c, const NEREID_LogSubject *about, const char *why);
 
-// What queued messages take until the client reads them: bytes.
+// Bytes that queued messages take until the client reads them.
 size_t call_unsent(const call *c);
 
-// Ends the call with c->status and c->failure once what is queued is sent.
+// Ends the call with c->status and c->failure after the queued messages.
 void call_end(call *c);
 
-// Ends it now, whoever has it; `text` is static. What its handler says later is not heard.
+// Ends the call now, even while a job has it; `text` is static. A later outcome is ignored.
 void call_end_early(call *c, grpc_status status, const char *text);
 
-// Has the client wait with more messages, and what came already, until call_resume.
+// Takes no more messages, not even those that came already, until call_resume.
 void call_pause(call *c);
 void call_resume(call *c);
 

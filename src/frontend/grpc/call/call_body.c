@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call's request messages: put together from what HTTP/2 delivers, held while the method is busy,
-// and handed to it. Loop thread; a worker unpacks what is long.
+// A call's request messages: assembled from HTTP/2's data, held while the method is busy, and given
+// to it. Loop thread; a worker unpacks long ones.
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
@@ -28,7 +28,7 @@ static void fail_message(call *c, message_fault fault)
   call_end_early(c, ends[fault].status, ends[fault].text);
 }
 
-// A short message has begun, and may not come on. False: there is no room for it.
+// Counts a short message that has begun and may never end. False: the budget is full.
 static bool count_part(call *c, size_t size)
 {
   size_t cost = message_share(size);
@@ -73,8 +73,8 @@ static void unpacked(call *c)
     take_message(c, complete);
 }
 
-// The client need not wait for windows while it sends a message of that size: the stream's follows
-// what was taken on, up to the connection's.
+// Widens the stream's window to the message's size, at most to the connection's window, so that the
+// client need not wait for window updates.
 static void widen(call *c, size_t size)
 {
   size_t window = size < CONNECTION_BYTES ? size : CONNECTION_BYTES;
@@ -83,8 +83,7 @@ static void widen(call *c, size_t size)
                                           c->stream.id, (int32_t)window);
 }
 
-// Takes messages until there are no more bytes, or the method wants no more now. Returns how many
-// bytes are left.
+// Takes messages until no bytes are left or the call is paused. Returns how many bytes are left.
 static size_t parse(call *c, const char *data, size_t size)
 {
   while (size > 0 && c->state == CALL_RECEIVING && !c->body.paused && !call_is_foreign(c)) {
@@ -129,7 +128,7 @@ bool call_take_data(grpc_stream *s, const char *data, size_t size)
   buffer_append(&c->body.held, data + size - left, left);
   if (c->body.held.failed)
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-  // The whole piece counts as not taken: it is, when what is held of it has been.
+  // The window lacks the whole piece until its held part is taken.
   c->body.held_window += size;
   return false;
 }
@@ -167,7 +166,8 @@ void call_drop_held(call *c)
   free_held(c);
 }
 
-// The rest moves to the front when it is the smaller part: one message may be all that was read.
+// Moves the unread bytes to the front once they are the smaller part, so that many short messages
+// do not copy them again and again.
 static void keep_unread(call *c, size_t left)
 {
   c->body.held_read = c->body.held.size - left;
@@ -183,7 +183,7 @@ void call_resume(call *c)
   if (atomic_load(&c->job.state) != CALL_JOB_NONE)
     return;
   c->body.paused = false;
-  c->body.moved_ns = c->loop->now_ns; // it is not the client that did not go on
+  c->body.moved_ns = c->loop->now_ns; // the pause was not the client's
   size_t unread = c->body.held.size - c->body.held_read;
   size_t left = unread == 0 ? 0 : parse(c, c->body.held.data + c->body.held_read, unread);
   if (left > 0) {
@@ -200,7 +200,7 @@ void call_resume(call *c)
     call_half_close(&c->stream);
 }
 
-// The last message may be complete with nothing in it, which call_take_data does not get to see.
+// The last message may be empty, which call_take_data does not see.
 void call_half_close(grpc_stream *s)
 {
   call *c = call_of_stream(s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other threads do for a call: jobs of methods that may block, and work on long messages.
+// Other threads' work for a call: jobs of methods that may block, and work on long messages.
 #include "base/container_of.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/loop.h"
@@ -20,7 +20,7 @@ static void run_queued(job *queued)
   call_awaited(c);
 }
 
-// Somebody else has the call.
+// From now on another thread has the call.
 static void hand_over(call *c, void (*done)(call *c), void (*cancel)(call *c))
 {
   assert(atomic_load(&c->job.state) == CALL_JOB_NONE);
@@ -74,6 +74,6 @@ void call_run_work(call *c, job_kind kind, void (*work)(call *c), void (*done)(c
   error *failure = submit(c, kind, work, done);
   if (failure == NULL)
     return;
-  error_free(failure); // there is no other thread than this
+  error_free(failure); // no thread can be started, so this one does the work
   run_queued(&c->job.queued);
 }

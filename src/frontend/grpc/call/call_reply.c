@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call's reply messages and its end: made, queued, and given to HTTP/2. Loop thread; a reply is
-// made by the thread that has the call.
+// A call's reply messages and its end: made, queued, given to HTTP/2. Loop thread, except that the
+// thread that has the call makes the reply.
 #include "base/checked.h"
 #include "frontend/common/net/compress.h"
 #include "frontend/common/observe/frontend_log.h"
@@ -11,29 +11,29 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define MIN_PACKED_BYTES 64 // shorter replies are not worth packing
+#define MIN_PACKED_BYTES 64 // shorter replies are not compressed
 
-static const int zlib_levels[] = {0, 1, 6, 9}; // by listener_options.compression_level
+static const int zlib_levels[] = {0, 1, 6, 9}; // index: listener_options.compression_level
 
-// What a message takes besides its tensors, roughly: its object, a response, memory of both.
+// A message's memory besides its tensors, roughly: its object and its response.
 #define REPLY_COST_BYTES ((size_t)6 << 10)
 
 // ---- messages ----
 
-// A message on its way: prefix and parts, sent from where they are. Referenced by its call's queue
-// until HTTP/2 has taken it, and by what waits to be written.
+// A queued message: prefix and parts, sent from where they are. Referenced by its call's queue
+// until HTTP/2 has taken it, and by the output until it is written.
 struct grpc_reply {
-  list_node node; // of the call's queue
+  list_node node; // in the call's queue
   output_source source;
-  slice *parts; // the first is the prefix; in one block with this object
+  slice *parts; // the first is the prefix; allocated with this object
   size_t part_count;
-  size_t part; // the first that is not taken yet
+  size_t part; // the first part that HTTP/2 has not taken wholly
   size_t part_taken;
   size_t size; // of all parts
   size_t taken;
   reply_sources from;
   call *call;  // referenced
-  size_t cost; // as its connection counts it, once it is queued
+  size_t cost; // in its connection's share, while queued
   char prefix[MESSAGE_PREFIX_BYTES];
 };
 
@@ -55,8 +55,8 @@ static void free_reply(output_source *source)
   free(o);
 }
 
-// Makes a message of `count` parts, which stay where they are; `from` is moved, or released when
-// memory is short: then NULL.
+// Makes a message of `count` parts, which stay where they are, and takes over `from`. NULL when
+// memory is short.
 static grpc_reply *make_message(call *c, const slice *parts, size_t count,
                                 reply_sources *from_owned, bool compressed)
 {
@@ -94,7 +94,7 @@ void grpc_reply_unref(grpc_reply *r)
 
 // ---- the queue ----
 
-// Of the queue, and of all queues of the connection.
+// Counts bytes of this queue, and of all queues of the connection.
 static void count_added(call *c, size_t bytes)
 {
   c->replies.unsent_bytes += bytes;
@@ -117,7 +117,7 @@ static void drop(call *c, grpc_reply *r)
   grpc_reply_unref(r);
 }
 
-// Messages of which nothing is on its way yet.
+// Drops the messages that HTTP/2 has not begun to take.
 static void drop_unsent(call *c)
 {
   list_foreach_safe (grpc_reply, r, node, &c->replies.unsent)
@@ -132,7 +132,7 @@ void call_drop_replies(call *c)
   assert(c->replies.unsent_bytes == 0 && c->replies.unsent_count == 0);
 }
 
-// Large tensors count for the budget where the model wrote them.
+// Was the part counted when the model wrote it? Large tensors were.
 static bool is_counted(const grpc_reply *o, slice part)
 {
   const buffer *text = &o->from.text;
@@ -140,7 +140,7 @@ static bool is_counted(const grpc_reply *o, slice part)
   return o->from.response != NULL && !is_text && part.size >= BUDGET_MIN_BYTES;
 }
 
-// Replies that a client leaves unread count for the budget by what they take, not by what they say.
+// Counts a reply for the budget by the memory that it takes while it is unread.
 static bool reserve(const call *c, grpc_reply *o)
 {
   size_t cost = REPLY_COST_BYTES;
@@ -157,7 +157,7 @@ size_t call_unsent(const call *c)
   return c->replies.unsent_bytes + c->replies.unsent_count * REPLY_COST_BYTES;
 }
 
-// HTTP/2 cannot have what is sent: the stream ends at once.
+// HTTP/2 cannot take the reply: resets the stream.
 static void reset(call *c)
 {
   nghttp2_submit_rst_stream(c->stream.connection->session, NGHTTP2_FLAG_NONE, c->stream.id,
@@ -185,7 +185,7 @@ bool call_queue(call *c, grpc_reply *message_owned)
   return true;
 }
 
-// Takes `size` bytes off the front of the queue's first message.
+// Gives the message's next `size` bytes to the output.
 static bool give_part(grpc_reply *o, output *to, size_t size)
 {
   bool done = true;
@@ -225,7 +225,7 @@ bool call_give_data(grpc_stream *s, output *to, size_t size)
   return done && size == 0;
 }
 
-// Gives the status to HTTP/2, behind what is queued.
+// Gives the status to HTTP/2, after the queued messages.
 static void submit_end(call *c, grpc_status status, const char *failure)
 {
   if (call_is_ended(c))
@@ -264,8 +264,7 @@ void call_end_early(call *c, grpc_status status, const char *text)
     c->cancelled(c);
 }
 
-// A stream that is cut is told each time; of other calls, of which there may be any number, now and
-// then.
+// Logs each stream that is cut, but other calls only once a minute, because they may be many.
 void call_cut(call *c, const NEREID_LogSubject *about, const char *why)
 {
   const char *peer = c->kept_connection->peer;
@@ -277,10 +276,10 @@ void call_cut(call *c, const NEREID_LogSubject *about, const char *why)
   call_end_early(c, GRPC_RESOURCE_EXHAUSTED, why);
 }
 
-// A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
+// The reply of a job whose call ended otherwise is dropped, because it refers to the call.
 void call_settle(call *c)
 {
-  // While a job runs, the status is its own: the job's state is looked at first.
+  // Look at the job's state first: while it runs, the job's thread may write the status.
   if (atomic_load(&c->job.state) != CALL_JOB_NONE || c->status == GRPC_UNDECIDED)
     return;
   if (!call_is_ended(c))
@@ -290,13 +289,13 @@ void call_settle(call *c)
   c->reply = NULL;
 }
 
-// Makes one part of the parts, compressed. False when memory is short.
+// Compresses the parts into one. False when memory is short.
 static bool pack(const call *c, reply_sources *from, slice *whole, const slice *parts, size_t count)
 {
   buffer packed = BUFFER_EMPTY;
   const int level = zlib_levels[c->server->options.compression_level];
   const bool done = compress_parts(c->reply_coding, level, parts, count, &packed);
-  reply_sources_fini(from); // a packed reply needs nothing of what it was made of
+  reply_sources_fini(from); // the compressed reply needs none of it
   *from = (reply_sources){.text = packed};
   *whole = buffer_view(&packed);
   return done;
@@ -316,7 +315,7 @@ grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sou
   return NULL;
 }
 
-// NULL when memory is short.
+// Makes a reply of one message. NULL when memory is short.
 static grpc_reply *reply_of(call *c, buffer *message_owned)
 {
   const slice whole = buffer_view(message_owned);

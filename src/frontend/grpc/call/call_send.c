@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call sends, as HTTP/2 asks for it: the header, as much of the queue as there is room for,
-// and the status. Loop thread.
+// The parts of a call that nghttp2 asks for: header, as much of the queue as fits, status. Loop
+// thread.
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 
@@ -28,7 +28,7 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
   return count;
 }
 
-// nghttp2 asks how much there is for a stream; the bytes themselves are taken by send_data.
+// Tells nghttp2 how many bytes there are; send_data moves them.
 static ssize_t measure_data(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
                             size_t length, uint32_t *flags, nghttp2_data_source *source,
                             void *pointer)
@@ -84,7 +84,7 @@ static ssize_t read_unsupported_text(nghttp2_session *session, int32_t stream_id
   return (ssize_t)size;
 }
 
-// Not gRPC: HTTP's own status, and a line for people.
+// Answers a client that does not speak gRPC with HTTP's status and a line of text.
 static bool submit_unsupported(call *c)
 {
   const nghttp2_nv fields[] = {unsupported_status, plain_text};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call as its stream drives it: from the header to the method, and its end. What a method does is
-// in the files that service/methods.c names. Loop thread.
+// A call as its stream drives it, from the header to the method and to its end. service/methods.c
+// names the methods. Loop thread.
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call_parts.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD_OVERHEAD 32 // that HPACK counts for each field
+#define FIELD_OVERHEAD 32 // HPACK's count for each field
 
 // ---- life ----
 
@@ -85,7 +85,7 @@ static void close_call(grpc_stream *stream)
 
 // ---- the header ----
 
-// False when memory is short: the call has failed.
+// Copies to the arena. False when memory is short: the call has failed.
 static bool copy_field(call *c, slice from, slice *to)
 {
   char *copy = arena_copy_text(&c->arena, from);
@@ -95,7 +95,8 @@ static bool copy_field(call *c, slice from, slice *to)
   return copy != NULL;
 }
 
-// "application/grpc", "application/grpc+proto"; "application/grpc-web" has other messages.
+// "application/grpc" or "application/grpc+proto", but not "application/grpc-web", whose messages
+// differ.
 static bool is_grpc(slice content_type)
 {
   const slice name = SLICE("application/grpc");
@@ -111,7 +112,7 @@ static void take_coding(call *c, slice value)
     copy_field(c, value, &c->odd_coding);
 }
 
-// Fields that steer the call; false for those that are the client's own.
+// Takes fields that steer the call; false for the client's own metadata.
 static bool take_known(call *c, slice name, slice value)
 {
   if (slice_equal(name, SLICE(":path")))
@@ -158,7 +159,7 @@ static void deadline_passed(conn_timer *elapsed)
   call_end_early(c, GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
 
-// True when the call cannot be: it has failed then, and the text says why.
+// True when the call is refused: it has failed with a text.
 static bool is_refused(call *c)
 {
   if (c->metadata_bytes > CONNECTION_HEADER_BYTES)
@@ -181,7 +182,7 @@ static void begin(grpc_stream *s)
   call *c = call_of_stream(s);
   budget_share_take(&c->kept_connection->share, c->metadata_bytes, budget_take_anyway);
   c->cost += c->metadata_bytes;
-  if (call_is_foreign(c)) { // it gets its reply when it has said everything
+  if (call_is_foreign(c)) { // the reply follows when the client has sent everything
     c->status = GRPC_OK;
     return;
   }
@@ -218,7 +219,8 @@ static void end_job(call *c)
 static void woken(grpc_stream *s)
 {
   call *c = call_of_stream(s);
-  void (*then)(call * c) = c->woken; // not what the end of a job sets: nobody can wake that yet
+  void (*then)(call * c) = c->woken; // before end_job, which may set another that nobody can have
+                                     // woken yet
   atomic_store(&c->wanted, false);
   if (atomic_load(&c->job.state) == CALL_JOB_DONE)
     end_job(c);

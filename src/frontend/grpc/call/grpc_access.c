@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides by address and metadata. A web page cannot speak gRPC to a port: there is no Origin to
-// look at.
+// Decides by address and metadata. Web pages cannot speak gRPC to a port, so there is no Origin to
+// check.
 #include "frontend/grpc/call/grpc_access.h"
 
 #include "frontend/common/net/peer.h"
@@ -18,8 +18,8 @@ static size_t look_up(void *call_pointer, const char *name, slice *value)
   return count;
 }
 
-// Why the client does not count as being on this machine, or NULL. At a Unix socket the authority
-// is the path, or whatever the client's library has put there.
+// Why the client does not count as on this machine, or NULL. At a Unix socket the authority means
+// nothing: it is the path, or what the client's library chose.
 static const char *find_remote_reason(const call *c)
 {
   static const char other_host[] = "its authority does not name localhost";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assembles and unpacks request messages. Loop threads; workers unpack what is long.
+// Assembles and unpacks request messages. Loop threads; workers unpack long ones.
 #include "frontend/grpc/call/grpc_message.h"
 
 #include "base/checked.h"
@@ -10,7 +10,7 @@
 
 #define UNPACKED_FIRST_BYTES ((size_t)256 << 10)
 
-// Bytes of a message count, and get memory, one by one.
+// Bytes of a message count, and get memory, as they come.
 static const body_rules message_rules = {
     .counted_from = MESSAGE_COUNTED_BYTES, .count_step = 1, .unannounced_room = 16u << 10};
 
@@ -60,7 +60,7 @@ bool message_reader_is_unpacking(const message_reader *r)
   return r->unpacking != NULL;
 }
 
-// What the reader has of its message is of no use to anybody.
+// Drops the current message.
 static message_fault drop(message_reader *r, message_fault fault)
 {
   message_reader_fini(r);
@@ -74,7 +74,7 @@ static message_fault give(message_reader *r, grpc_message **complete)
   return MESSAGE_OK;
 }
 
-// Up to `enough` bytes of it.
+// Unpacks up to `enough` bytes.
 static message_fault unpack(message_reader *r, size_t enough, grpc_message **complete)
 {
   bool done;
@@ -113,7 +113,7 @@ bool message_reader_is_inside(const message_reader *r)
   return r->current != NULL || r->prefix_size > 0 || r->unpacking != NULL;
 }
 
-// The prefix is complete: checks it and makes the message, of which `first` is there.
+// The prefix is complete: checks it and makes the message; `first` are its first bytes.
 static message_fault begin(message_reader *r, content_coding coding, slice first)
 {
   uint32_t size = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |

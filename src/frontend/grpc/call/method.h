@@ -16,18 +16,18 @@ typedef struct call call;
 typedef struct method {
   const char *path; // "/package.Service/Method"
   route_category category;
-  // Called when the request message is complete; of a streaming method when the call begins.
+  // Called when the request message is complete; for a streaming method when the call begins.
   void (*handle)(call *c);
   bool streams;                   // any number of requests and replies
-  message_begins *message_begins; // of each request message, with the call; NULL: nobody is told
+  message_begins *message_begins; // called for each request message, with the call; or NULL
 
-  // Of control methods (service/control_method.h).
+  // --- For control methods (service/control_method.h)
   const ProtobufCMessageDescriptor *request;
-  // Does what the request asks for, and appends the reply as JSON: nothing is an empty message. Or
-  // replies, or fails the call, itself.
+  // Does what the request asks for, and appends the reply as JSON (nothing: an empty message), or
+  // replies or fails the call itself.
   error *(*run)(call *c, const void *request, buffer *json);
   const ProtobufCMessageDescriptor *reply;
-  const char *member; // of the reply: the JSON is its value; NULL: it is the reply
+  const char *member; // of the reply, whose value the JSON is; NULL: the JSON is the whole reply
 } method;
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a running gRPC listener has besides what each listener has.
+// The state of a running gRPC listener.
 #ifndef NEREID_FRONTEND_GRPC_CALL_SERVER_H
 #define NEREID_FRONTEND_GRPC_CALL_SERVER_H
 
@@ -10,9 +10,9 @@
 #include "frontend/grpc/transport/loop.h"
 
 typedef struct grpc_server {
-  listener listener; // whose busy requests are the calls that exist
+  listener listener; // its `busy` counts existing calls
   grpc_loops *loops;
-  const method *(*find_method)(slice path); // the services': NULL when there is none
+  const method *(*find_method)(slice path); // of the services; NULL for an unknown path
 } grpc_server;
 
 static inline grpc_server *grpc_server_of(listener *l)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries of maps are messages of a key and a value; the value's is a oneof.
+// An entry of a map is a message of a key and a value; the value is a oneof.
 #include "frontend/grpc/codec/infer_parameter_proto.h"
 
 #include "frontend/grpc/codec/proto_wire.h"
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// By number of the field.
+// By field number.
 static const struct {
   request_parameter_type type;
   proto_wire_type wire;
@@ -19,7 +19,7 @@ static const struct {
     [UINT64_PARAM] = {REQUEST_PARAMETER_UINT64, PROTO_VARINT},
 };
 
-// What is needed later of a value: the string only once it is known to be the one that counts.
+// Takes a value. A string is copied later, because only the last one counts.
 static error *take_value(const proto_field *f, request_parameter *p, slice *string)
 {
   if (f->number < BOOL_PARAM || f->number > UINT64_PARAM || f->type != kinds[f->number].wire)
@@ -90,7 +90,7 @@ static error *refuse_type(const request_parameter *p, const char *tensor, const 
                    tensor, expected);
 }
 
-// A number that goes with a region.
+// Reads a number that is valid only with a region.
 static error *read_number(const request_parameter *p, const char *region, const char *tensor,
                           uint64_t *value)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// inference.InferParameter in maps, and the parameters of tensors that mean something to the
-// server. Pure; any thread.
+// Reads inference.InferParameter in maps, and the parameters of tensors that the server knows.
+// Pure; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_INFER_PARAMETER_PROTO_H
 #define NEREID_FRONTEND_GRPC_CODEC_INFER_PARAMETER_PROTO_H
 
@@ -28,15 +28,15 @@ enum { // InferParameter
 // Reads an entry of map<string, InferParameter>. Texts are in the arena.
 error *infer_parameter_proto_read(slice entry, arena *a, request_parameter *p);
 
-// Those of a tensor; name NULL: not there.
+// A tensor's known parameters; name NULL: absent.
 typedef struct tensor_parameters {
   request_parameter region, offset, byte_size, classification;
 } tensor_parameters;
 
-// Keeps a parameter that has a meaning; the last one of a name counts.
+// Keeps a known parameter; the last of a name counts.
 void tensor_parameters_record(tensor_parameters *t, const request_parameter *p);
 
-// INVALID_ARG in Triton's words for types and combinations that cannot be.
+// INVALID_ARG in Triton's words for invalid types and combinations.
 error *tensor_parameters_shared_memory(const tensor_parameters *t, const char *tensor,
                                        json_shared_memory *memory);
 error *tensor_parameters_classification(const tensor_parameters *t, uint64_t *classification);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes over the message: count, so that arrays are made once and of their size; then take
-// parameters, outputs and raw contents; then inputs, which need to know of raw contents.
+// Passes over the message three times: counts fields, to allocate arrays of their final size; takes
+// parameters, outputs and raw contents; takes inputs, which depend on the raw contents.
 #include "frontend/grpc/codec/infer_request_proto.h"
 
 #include "base/checked.h"
@@ -47,14 +47,14 @@ typedef struct reading {
   const typed_room *room;
   slice *raw;
   size_t raw_count;
-  size_t raw_used;                       // of them, by inputs before
-  size_t counts[RAW_INPUT_CONTENTS + 1]; // by field number; parameters: of tensors, too
-  string_map names;                      // of the request's parameters: to its index + 1
+  size_t raw_used;                       // used by earlier inputs
+  size_t counts[RAW_INPUT_CONTENTS + 1]; // by field number; parameters include those of tensors
+  string_map names;                      // of the request's parameters: name → index + 1
 } reading;
 
 typedef error *field_taker(reading *r, const proto_field *f);
 
-// Calls `take` for each field of a message whose wire type is BYTES: all that are known here.
+// Calls `take` for each field of wire type BYTES, as all known fields are.
 static error *walk(reading *r, field_taker *take)
 {
   proto_reader reader = proto_reader_of(r->message);
@@ -95,7 +95,7 @@ static error *count_field(reading *r, const proto_field *f)
   return proto_check_text(f->bytes);
 }
 
-// Also of a message that cannot be read on: the reply names its request.
+// Even for a message that cannot be read on, because the error reply names its request.
 static error *copy_texts(reading *r)
 {
   infer_request_proto *q = r->request;
@@ -116,7 +116,7 @@ static error *count_all(reading *r)
   return e;
 }
 
-// Makes room for what was counted.
+// Allocates arrays for what was counted.
 static error *allocate(reading *r)
 {
   infer_request_proto *q = r->request;
@@ -130,7 +130,7 @@ static error *allocate(reading *r)
 
 // ---- parameters ----
 
-// A map's key that comes again replaces what was there.
+// The last of several equal keys counts.
 static error *add_parameter(reading *r, const request_parameter *p)
 {
   infer_request_proto *q = r->request;
@@ -145,7 +145,7 @@ static error *add_parameter(reading *r, const request_parameter *p)
   return NULL;
 }
 
-// "triton_…" is the server's; one of them the client may set.
+// The server reserves "triton_…"; a client may set only this one.
 static error *take_reserved(reading *r, const request_parameter *p)
 {
   if (strcmp(p->name, EMPTY_FINAL_RESPONSE) != 0)
@@ -237,7 +237,7 @@ static error *take_but_inputs(reading *r, const proto_field *f)
 
 // ---- inputs ----
 
-// What an input's message has, before any of it is used.
+// An input's fields, before they are used.
 typedef struct input_parts {
   slice message;
   slice name;
@@ -313,7 +313,7 @@ static error *take_shape(reading *r, const input_parts *parts, infer_json_input 
   return NULL;
 }
 
-// Aligned memory for a tensor that is not as the message has it.
+// Allocates aligned memory for a tensor that cannot stay in the message.
 static error *allocate_typed(reading *r, const infer_json_input *input, size_t size, char **memory)
 {
   infer_request_proto *q = r->request;
@@ -364,7 +364,7 @@ static error *take_typed(reading *r, const input_parts *parts, infer_json_input 
   return write_typed(parts, input->datatype, field, memory);
 }
 
-// Exactly one of shared memory, typed contents and raw contents.
+// Takes the data from exactly one of shared memory, typed contents and raw contents.
 static error *take_data(reading *r, const input_parts *parts, infer_json_input *input)
 {
   const char *model = r->request->model_name;
@@ -431,7 +431,7 @@ bool infer_request_proto_is_long(slice message, size_t most)
   proto_field f;
   size_t size = 0;
   while (size <= most) {
-    // Its tag begins with its type. A group is read to its end, wherever that is.
+    // The tag's low bits are the wire type. A group has no length, so it may be long.
     if (reader.at < reader.end && (*reader.at & 7) == PROTO_GROUP)
       return true;
     if (!proto_next(&reader, &f))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields by number, as protobuf's own writers have them. The numbers are those of
-// proto/grpc_service.proto.
+// Writes fields in the order of their numbers, as protobuf's own writers do; the numbers are those
+// of proto/grpc_service.proto.
 #include "frontend/grpc/codec/infer_response_proto.h"
 
 #include "base/number.h"
@@ -29,7 +29,7 @@ enum { // ModelStreamInferResponse
 
 static void append_value(buffer *out, const request_parameter *p)
 {
-  switch (p->type) { // a oneof's member is there even if it is zero
+  switch (p->type) { // a oneof's member is written even if it is zero
   case REQUEST_PARAMETER_BOOL:
     proto_append_integer(out, BOOL_PARAM, p->value.boolean);
     return;
@@ -87,7 +87,7 @@ static void append_contents(message_parts *out, const response_output_json *o)
   message_parts_append(out, data);
 }
 
-// A reply that says what went wrong may have none: the client did not name one.
+// An error's reply has no version if the client named none.
 static void append_version(buffer *out, int64_t version)
 {
   char number[NUMBER_TEXT_BYTES];

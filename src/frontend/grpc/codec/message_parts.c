@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list in an arena. Text moves while it grows, so its parts get their addresses last.
+// A list in an arena. Text moves while it grows, so its items get their addresses last.
 #include "frontend/grpc/codec/message_parts.h"
 
 #include "base/checked.h"
@@ -16,7 +16,7 @@ static void add(message_parts *p, slice item)
   p->items[p->count++] = item;
 }
 
-// Makes a part of the text that is not in one yet.
+// Makes an item of the text that is in none yet.
 static void add_text(message_parts *p)
 {
   size_t size = p->text.size - p->text_used;

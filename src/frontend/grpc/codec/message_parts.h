@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message in parts: text of its own, and between it bytes of others, which are sent from where
-// they are. One owner. What appends to it does not fail: message_parts_finish tells, once.
+// A message in parts: its own text, and between it borrowed bytes that are sent from where they
+// are. One owner. Appending does not report errors; message_parts_finish does.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_MESSAGE_PARTS_H
 #define NEREID_FRONTEND_GRPC_CODEC_MESSAGE_PARTS_H
 
@@ -11,21 +11,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Fewer bytes than these are copied into the text: a part of their own costs more.
+// Fewer bytes are copied into the text, because a part of their own costs more.
 #define MESSAGE_PARTS_COPIED_BYTES 512
 
-// Zeroed, but for the arena, is empty.
+// Starts zeroed, except for `arena`.
 typedef struct message_parts {
-  arena *arena; // of the list
-  buffer text;  // owned; whoever writes the message appends here
+  arena *arena; // for `items`
+  buffer text;  // owned; the writer appends its own bytes here
   slice *items; // the first is text; data NULL: text, until message_parts_finish
   size_t count;
-  size_t text_used; // bytes of the text that are in parts
+  size_t text_used; // bytes of the text that are in items
   size_t size;      // bytes of all parts
   bool failed;      // memory was short
 } message_parts;
 
-// Lets `data` follow what is in the text so far. It is borrowed until the message is sent.
+// Appends `data` after the text so far, borrowed until the message is sent.
 void message_parts_append(message_parts *p, slice data);
 
 // Bytes of the message so far.
@@ -34,7 +34,7 @@ size_t message_parts_size(const message_parts *p);
 // Puts `head` before everything.
 void message_parts_prepend(message_parts *p, slice head);
 
-// Completes the list: `items`, `count` and `size` are the message, the text must not change any
+// Completes the list: `items`, `count` and `size` are the message. The text must not change any
 // more. False when memory was short.
 bool message_parts_finish(message_parts *p);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a message by its descriptor, and then has protobuf-c build it.
+// Checks a message by its descriptor, then lets protobuf-c build it.
 #include "frontend/grpc/codec/proto_unpack.h"
 
 #include "frontend/grpc/codec/proto_wire.h"
@@ -43,7 +43,7 @@ static void *allocate(void *arena_pointer, size_t size)
 static void release(void *arena_pointer, void *memory)
 {
   (void)arena_pointer;
-  (void)memory; // with the arena
+  (void)memory; // freed with the arena
 }
 
 error *proto_unpack(slice message, const ProtobufCMessageDescriptor *type, arena *a,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of messages and the error of what is none.
+// Checks and copies texts of messages.
 #include "frontend/grpc/codec/proto_wire.h"
 
 #include "base/text.h"
@@ -10,7 +10,7 @@ static error *refuse_text(uint8_t c)
                    c == 0 ? "has a NUL character" : "is not UTF-8");
 }
 
-// Almost all characters are ASCII.
+// A fast path for ASCII, as most characters are.
 error *proto_check_text(slice bytes)
 {
   for (size_t i = 0; i < bytes.size;) {
@@ -32,7 +32,7 @@ error *proto_text(slice bytes, arena *a, const char **text)
   RETURN_IF_ERROR(proto_check_text(bytes));
   const char *copy = arena_copy_text(a, bytes);
   if (copy == NULL)
-    return error_no_memory(); // the text stays what it was: replies may name it
+    return error_no_memory(); // *text keeps its value, which replies may use
   *text = copy;
   return NULL;
 }

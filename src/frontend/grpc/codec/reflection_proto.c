@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds descriptors. Numbers are those of descriptor.proto and of the reflection service, which are
-// the same in its versions v1alpha and v1.
+// Finds descriptors. Field numbers are those of descriptor.proto and of the reflection service,
+// whose versions v1alpha and v1 have the same.
 #include "frontend/grpc/codec/reflection_proto.h"
 
 #include "frontend/grpc/codec/proto_wire.h"
 #include "frontend/grpc/codec/status.h"
 
-// The schemas that this listener speaks, as protoc describes them: a serialized FileDescriptorSet,
-// which the build takes into the program.
+// The listener's schemas as a serialized FileDescriptorSet from protoc, embedded by the build.
 __asm__(".pushsection .rodata\n"
         ".hidden grpc_descriptor_bytes\n"
         ".globl grpc_descriptor_bytes\n"
@@ -56,7 +55,7 @@ static slice descriptors(void)
   return (slice){grpc_descriptor_bytes, (size_t)(grpc_descriptor_end - grpc_descriptor_bytes)};
 }
 
-// The first field of that number in a message; empty when there is none.
+// The first field of that number in a message; empty if there is none.
 static slice field_of(slice message, uint32_t number)
 {
   proto_reader r = proto_reader_of(message);
@@ -67,7 +66,7 @@ static slice field_of(slice message, uint32_t number)
   return (slice){"", 0};
 }
 
-// "<package>.<name>", or what is behind it at a '.', is the symbol.
+// Is the symbol "<package>.<name>", or something in it after a '.'?
 static bool is_symbol(slice symbol, slice package, slice name)
 {
   if (package.size > 0) {
@@ -175,6 +174,6 @@ bool reflection_reply(slice request, buffer *reply)
   else if (asked.number == ASK_SYMBOL)
     append_file(asked.bytes, has_symbol, reply);
   else
-    append_error(reply, asked.bytes); // there are no extensions
+    append_error(reply, asked.bytes); // extensions, of which there are none
   return true;
 }

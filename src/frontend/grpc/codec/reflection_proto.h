@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server reflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md): a question
-// about schemas and its reply. Pure; any thread.
+// Server reflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md): answers
+// questions about schemas. Pure; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_REFLECTION_PROTO_H
 #define NEREID_FRONTEND_GRPC_CODEC_REFLECTION_PROTO_H
 
@@ -9,9 +9,9 @@
 
 #include <stdbool.h>
 
-// Replies to a ServerReflectionRequest from the schemas that this listener speaks: lists services,
-// gives files by name and by a symbol in them; anything else is an error within the reply. False
-// when the message is none.
+// Answers a ServerReflectionRequest from the schemas of this listener: lists services, gives files
+// by name or by a symbol in them; the answer to anything else is an error in the reply. False for a
+// malformed message.
 bool reflection_reply(slice request, buffer *reply);
 
 #endif

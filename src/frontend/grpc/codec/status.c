@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps codes, and writes texts as HTTP/2 header fields may carry them.
+// Maps codes, and escapes texts for HTTP/2 header fields.
 #include "frontend/grpc/codec/status.h"
 
 grpc_status grpc_status_of(TRITONSERVER_Error_Code code)

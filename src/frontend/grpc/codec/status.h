@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status codes of gRPC (https://grpc.io/docs/guides/status-codes) and what stands for them here.
+// gRPC's status codes (https://grpc.io/docs/guides/status-codes) for the server's errors.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_STATUS_H
 #define NEREID_FRONTEND_GRPC_CODEC_STATUS_H
 
@@ -25,11 +25,11 @@ typedef enum grpc_status {
   GRPC_UNAUTHENTICATED = 16,
 } grpc_status;
 
-// The status that an error of the core stands for.
+// The status for an error of the core.
 grpc_status grpc_status_of(TRITONSERVER_Error_Code code);
 
-// Writes `text` as grpc-message wants it: what is not printable ASCII, and '%', as %XX. `to` has
-// room for 3 * text.size bytes; returns how many were written.
+// Escapes `text` for grpc-message: all but printable ASCII, and '%', as %XX. `to` must have room
+// for 3 * text.size bytes; returns how many were written.
 size_t grpc_status_escape(slice text, char *to);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row for each field; elements of a row are varints, of a fixed size, or bytes.
+// A row for each field; its elements are varints, of a fixed size, or bytes.
 #include "frontend/grpc/codec/typed_contents.h"
 
 #include "base/checked.h"
@@ -20,7 +20,7 @@ enum {
 
 static const struct {
   proto_wire_type element;
-  TRITONSERVER_DataType datatype; // which it is named after
+  TRITONSERVER_DataType datatype; // the type in the field's name
 } fields[TYPED_CONTENTS_FIELDS] = {
     [BOOL_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_BOOL},
     [INT_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_INT32},
@@ -32,7 +32,7 @@ static const struct {
     [BYTES_CONTENTS] = {PROTO_BYTES, TRITONSERVER_TYPE_BYTES},
 };
 
-// Narrower integers have no field of their own.
+// The type whose field holds elements of `type`: narrow integers have no field of their own.
 static TRITONSERVER_DataType widened(TRITONSERVER_DataType type)
 {
   return type == TRITONSERVER_TYPE_INT8 || type == TRITONSERVER_TYPE_INT16 ? TRITONSERVER_TYPE_INT32
@@ -41,7 +41,7 @@ static TRITONSERVER_DataType widened(TRITONSERVER_DataType type)
              : type;
 }
 
-// Takes the next field that holds elements; the others are skipped.
+// Takes the next field with elements; skips others.
 static bool next_elements(proto_reader *r, proto_field *f)
 {
   while (proto_next(r, f)) {
@@ -139,13 +139,13 @@ slice typed_contents_in_place(const typed_contents *t, TRITONSERVER_DataType dat
 
 // ---- writing ----
 
-// As Triton, an integer that is too wide for the tensor's type loses its upper bytes.
+// As in Triton, an integer that is too wide for the tensor's type loses its upper bytes.
 static void write_integer(uint64_t value, TRITONSERVER_DataType datatype, char **to)
 {
   size_t size = TRITONSERVER_DataTypeByteSize(datatype);
   if (datatype == TRITONSERVER_TYPE_BOOL)
     value = value != 0;
-  memcpy(*to, &value, size); // little-endian, as this machine
+  memcpy(*to, &value, size); // little-endian, as this machine is
   *to += size;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ways are driven by protobuf-c's descriptors.
+// Runs control methods; protobuf-c's descriptors convert requests and replies.
 #include "frontend/grpc/service/control_method.h"
 
 #include "config/message_json.h"
@@ -19,7 +19,7 @@ static error *pack(slice json, const method *m, buffer *packed)
   }
   if (text.failed)
     return error_no_memory();
-  // The core's own response has as many values as there are models.
+  // No limit: the core's response has as many values as there are models.
   RETURN_IF_ERROR(message_read_json(json, m->reply, SIZE_MAX, &message));
   char *to = buffer_reserve(packed, protobuf_c_message_get_packed_size(message) + 1);
   if (to != NULL)

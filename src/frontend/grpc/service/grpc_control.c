@@ -32,7 +32,7 @@ error *grpc_server_ready(call *c, const void *request, buffer *json)
   return NULL;
 }
 
-// Without asking when the server is stopping.
+// A stopping server is not ready, without asking.
 void grpc_handle_server_ready(call *c)
 {
   if (listener_is_leaving(c->server))
@@ -41,7 +41,7 @@ void grpc_handle_server_ready(call *c)
     control_method_probe(c);
 }
 
-// Requests about a model are all alike.
+// All requests about a model have the same fields.
 typedef Inference__ModelReadyRequest model_request;
 
 error *grpc_model_ready(call *c, const void *request_pointer, buffer *json)
@@ -57,7 +57,7 @@ error *grpc_model_ready(call *c, const void *request_pointer, buffer *json)
   return NULL;
 }
 
-// ---- what the core says in JSON ----
+// ---- answers that the core gives in JSON ----
 
 error *grpc_server_metadata(call *c, const void *request, buffer *json)
 {
@@ -80,7 +80,7 @@ static error *ask(const call *c, const model_request *request, model_question *q
                          json);
 }
 
-// ---- what is known of a model once it is loaded ----
+// ---- answers about a model that may have to be loaded first ----
 
 static void awaited(NEREID_ModelWait *wait, void *call_pointer)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inferences over gRPC. Requests are made and replies are formatted on loop threads, those of long
-// messages by workers; the callbacks come from threads of the core.
+// Inferences over gRPC. Loop threads make requests and replies, workers those of long messages; the
+// core's threads call the hooks.
 #include "frontend/grpc/service/grpc_infer.h"
 
 #include "base/base64.h"
@@ -21,10 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What an inference takes besides its tensors, here and in the core, roughly.
+// Memory of an inference besides its tensors, here and in the core, roughly.
 #define INFERENCE_COST_BYTES ((size_t)6 << 10)
 
-#define MAX_NAME_BYTES 255 // of a model whose messages are looked at early
+#define MAX_NAME_BYTES 255 // of a model whose messages may be pinned
 
 // ---- life ----
 
@@ -34,8 +34,8 @@ grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
   const listener *server = c->server;
   budget_share *share = &c->kept_connection->share;
   c->kept_connection->used++;
-  // A stream carries any number of requests, and some bytes suffice for one that waits for its
-  // model.
+  // Each inference is counted, because a stream has any number, and a request of a few bytes may
+  // wait long for its model.
   const size_t cost = INFERENCE_COST_BYTES + message_share(message_owned->size);
   if (!budget_share_take(share, cost, budget_take_input))
     return NULL;
@@ -120,7 +120,8 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
   return NULL;
 }
 
-// Binary metadata is base64 on the wire. As a parameter it ends at its first zero, as in Triton.
+// A "-bin" field is base64 on the wire. As a parameter it ends at its first zero byte, as in
+// Triton.
 static error *read_metadata(grpc_inference *i, const metadata *field, const char **text)
 {
   size_t size;
@@ -197,7 +198,7 @@ static error *read_message(grpc_inference *i, bool streamed)
   i->life.request_id = i->read.id;
   if (failure != NULL)
     return failure;
-  // A stream may be open for ever: what comes on it once the server stops is refused.
+  // A stream may stay open for ever, so its requests are refused once the server stops.
   if (streamed && i->call->body.late)
     return error_new(ERROR_UNAVAILABLE,
                      "GRPC server is shutting down and has stopped accepting new requests.");
@@ -224,7 +225,7 @@ static error *fill(grpc_inference *i, bool streamed)
   return inference_set_callbacks(&i->life, i->call->server->allocator);
 }
 
-// Once the message is read, and again when a model was awaited.
+// Runs when the message has come, and again after the wait for a model.
 static void make(call *c)
 {
   grpc_inference *i = c->job.data;
@@ -238,7 +239,7 @@ static void make(call *c)
     inference_abandon(&i->life);
 }
 
-// What the request takes from the client's memory.
+// Copies inputs out of the client's memory.
 static void copy_shared(call *c)
 {
   grpc_inference *i = c->job.data;
@@ -247,7 +248,7 @@ static void copy_shared(call *c)
     inference_abandon(&i->life);
 }
 
-// Here if it is little, else by a thread for the kind; then `done`, here.
+// Runs `work` here, or on a job thread if it is long; then `done` on the loop.
 static void work_on(call *c, bool is_long, job_kind kind, void (*work)(call *c),
                     void (*done)(call *c))
 {
@@ -284,7 +285,7 @@ static void made(call *c);
 static void model_came(call *c)
 {
   grpc_inference *i = c->job.data;
-  if (i->failure != NULL) // nobody waited
+  if (i->failure != NULL) // there was no wait
     i->filled(c);
   else
     work_on(c, is_long(i), JOB_COMPUTES, make, made);
@@ -380,7 +381,7 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
   reply_sources from = {.response = response_owned};
   arena *a = i->life.decoupled ? &from.memory : &i->arena;
   message_parts parts = {.arena = a};
-  if (!i->is_sending) // of a stream there is one pair of moments, as over HTTP
+  if (!i->is_sending) // a stream has one pair of moments, as over HTTP
     trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
   i->is_sending = true;
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
@@ -402,7 +403,7 @@ static void wake(inference *life)
   call_wake(c);
 }
 
-// The load report of ORCA as trailing metadata, for clients that ask for it.
+// Adds ORCA's load report as trailing metadata, if the client asks for it.
 static void add_load(call *c)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
@@ -447,7 +448,7 @@ static void describe(call *c, access_record *record)
   grpc_inference_describe(inference_of(c), record);
 }
 
-// For the access log the inference stayed until here.
+// Drops the reference that kept the inference for the access log.
 static void closed(call *c)
 {
   grpc_inference_unref(&inference_of(c)->life);
@@ -471,7 +472,7 @@ static void filled(call *c)
   bool at_once = false;
   grpc_inference *i = inference_of(c);
   error *failure = i->failure;
-  c->describe = describe; // not before: the message was being read
+  c->describe = describe; // not earlier: a worker was writing these fields
   i->failure = NULL;
   if (failure == NULL)
     failure = grpc_inference_submit(i, &at_once);

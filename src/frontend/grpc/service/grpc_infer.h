@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One inference over gRPC: from a message to a request of the core, through the core, and its
-// responses as messages. ModelInfer has one; ModelStreamInfer has any number (infer_stream.c).
-// Referenced by its call, by the core while it has the request, and by each output.
+// An inference over gRPC: from a message to a request of the core, through the core, and from its
+// responses to messages. ModelInfer has one inference, ModelStreamInfer any number
+// (infer_stream.c). Referenced by its call, by the core while it has the request, and by each
+// output.
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_GRPC_INFER_H
 #define NEREID_FRONTEND_GRPC_SERVICE_GRPC_INFER_H
 
@@ -27,7 +28,7 @@ typedef struct call call;
 typedef struct grpc_inference grpc_inference;
 typedef struct grpc_reply grpc_reply;
 
-// What the loop of a stream is to see: a response of a decoupled model, or that the core is done.
+// An event for a stream's loop: a response of a decoupled model, or the core is done.
 typedef struct stream_event {
   mpsc_node node;
   grpc_inference *inference;
@@ -40,23 +41,23 @@ struct grpc_inference {
   call *call; // referenced
   refcount references;
   grpc_message *message;    // owned; inputs are slices of it
-  size_t cost;              // of both, as the connection counts them
-  bool is_read;             // it could be
-  bool wants_empty_final;   // of a stream: the end without a response is a message, too
+  size_t cost;              // of request and message, in the connection's share
+  bool is_read;             // the message was read without an error
+  bool wants_empty_final;   // in a stream: an end without a response is a message, too
   uint64_t began_ns;        // when its message was complete
-  bool is_sending;          // the first of its replies was begun
+  bool is_sending;          // its first reply was begun
   size_t bytes_out;         // of its replies
-  error *failure;           // owned; instead of a response
-  infer_request_proto read; // its message
-  void (*filled)(call *c);  // what the loop does once the request is made
+  error *failure;           // owned; set instead of a response
+  infer_request_proto read; // the message, as read
+  void (*filled)(call *c);  // called on the loop when the request is made
 
-  // Of a stream (infer_stream.c).
+  // --- In a stream (infer_stream.c)
   list_node node;
-  stream_event event; // the core is done
-  _Atomic bool lost;  // memory was short for a response
-  bool is_loose;      // decoupled: its responses go as they come
+  stream_event event; // queued when the core is done
+  _Atomic bool lost;  // a response was lost for want of memory
+  bool is_loose;      // decoupled: responses are sent as they come
   bool done;          // the core is done
-  bool over;          // loose: its end is sent
+  bool over;          // decoupled: its end was sent
   grpc_status status; // for the access log
 
   arena arena;
@@ -68,33 +69,34 @@ static inline grpc_inference *grpc_inference_of(inference *i)
   return container_of(i, grpc_inference, life);
 }
 
-// Owns the message. NULL when memory is short, or the server has as many requests as it may: then
-// the message stays the caller's, and the call ends with this text.
+// Takes over the message. NULL when memory is short or the budget is full: then the message stays
+// the caller's, and the call must end with this text.
 #define GRPC_INFERENCE_REFUSED "the server has no memory left for requests, try again later"
 grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
                                    const inference_hooks *hooks);
-// The hooks `ref` and `unref`.
+// For inference_hooks.
 void grpc_inference_ref(inference *life);
 void grpc_inference_unref(inference *life);
 
-// Reads the message into a request of the core, here or, if it is long, on a worker's thread; then
-// calls `filled` on the loop's thread, which finds the inference in c->job.data, whose `failure`
-// says whether it can be. Loop thread.
+// Makes a request of the core from the message, on a worker's thread if it is long, then calls
+// `filled` on the loop's thread. c->job.data is then the inference; its `failure` says whether
+// there is a request. Loop thread.
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c));
 
-// Gives the request to the core. An error: there will be no response. *at_once: the core is done
-// already, and the hook `done` is not called. Loop thread.
+// Gives the request to the core. After an error there will be no response. *at_once: the core is
+// done, and the hook `done` is not called. Loop thread.
 error *grpc_inference_submit(grpc_inference *i, bool *at_once);
 
-// Makes the message of a response, which is moved; or gives its error. Loop thread.
+// Makes the message of a response, which it takes over; or returns the response's error. Loop
+// thread.
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
                                  bool streamed, bool final, grpc_reply **reply);
 
-// Adds to a line of the access log. Loop thread.
+// Adds to an access log line. Loop thread.
 void grpc_inference_describe(const grpc_inference *i, access_record *record);
 
-// A message of one of the two methods below begins: a long one for a model on a GPU is to be in
-// pinned memory. A message_begins, with the call. Loop thread.
+// A message_begins for inferences, with the call as its context: puts long messages for models on
+// GPUs into pinned memory. Loop thread.
 void grpc_infer_message_begins(void *call_pointer, grpc_message *m, slice first);
 
 // ModelInfer and ModelStreamInfer.

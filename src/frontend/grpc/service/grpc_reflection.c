@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Server reflection: tools such as grpcurl ask which services and messages there are.
+// Server reflection: tools such as grpcurl ask for services and messages.
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/codec/reflection_proto.h"
 #include "frontend/grpc/service/handlers.h"
@@ -17,7 +17,7 @@ static void take_message(call *c, grpc_message *message_owned)
 
 static void half_close(call *c)
 {
-  c->status = GRPC_OK; // all is replied to
+  c->status = GRPC_OK; // every question has been answered
 }
 
 void grpc_handle_reflection(call *c)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The repository extension: index, load, unload. All of it may take long, so it is done in jobs.
+// The repository extension: index, load, unload, in jobs, because each may take long.
 #include "frontend/common/admin/model_admin.h"
 #include "frontend/common/policy/code_upload.h"
 #include "frontend/grpc/call/call.h"
@@ -21,7 +21,7 @@ static error *refuse_named(const char *repository_name)
              : error_new(ERROR_UNSUPPORTED, "'repository_name' specification is not supported");
 }
 
-// A value may be missing on the wire: then it has no type.
+// Is the value of that type? It may be absent on the wire.
 static bool has_type(const value_message *value, int choice)
 {
   return value != NULL && (int)value->parameter_choice_case == choice;
@@ -56,7 +56,7 @@ static error *read_parameter(const char *name, const value_message *value, load_
   return NULL;
 }
 
-// May this client bring the parameter? When not, the call has failed.
+// May this client bring the parameter? If not, the call has failed.
 static error *admit(call *c, const load_request *request, const load_parameter *p)
 {
   const char *what;
@@ -71,7 +71,7 @@ static error *admit(call *c, const load_request *request, const load_parameter *
   return NULL;
 }
 
-// A key of a map that comes again replaces what was there.
+// The last of several equal keys counts.
 static bool is_replaced(const load_request *request, size_t i)
 {
   for (size_t later = i + 1; later < request->n_parameters; later++)
@@ -106,7 +106,7 @@ error *grpc_repository_model_load(call *c, const void *request_pointer, buffer *
 
 typedef Inference__RepositoryModelUnloadRequest unload_request;
 
-// The last entry counts; others mean nothing.
+// The last entry of this name counts; other names are ignored.
 static error *read_dependents(const unload_request *request, bool *dependents)
 {
   *dependents = false;

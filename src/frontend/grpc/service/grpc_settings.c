@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of traces and of the log: what is set is checked and kept by frontend/trace and
-// frontend/common, for all front ends.
+// Settings of traces and the log, for which frontend/trace and frontend/common have the rules.
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/grpc/call/call.h"
@@ -33,7 +32,7 @@ static error *update_traces(const call *c, const trace_request *request, arena *
                               request->n_settings);
 }
 
-// Unlike Triton, which drops the error and replies OK with nothing.
+// Triton drops this error and replies OK without settings.
 static error *check_model(const call *c, const char *model)
 {
   bool ready = model[0] == '\0';
@@ -79,10 +78,12 @@ static error *change_log(const log_request *request, arena *a)
   if (settings == NULL)
     return error_no_memory();
   error *faults = NULL;
-  for (size_t i = 0; i < request->n_settings; i++) { // the last of a name is found first
+  for (size_t i = 0; i < request->n_settings; i++) { // backwards: the last of a name must be found
+                                                     // first
     const size_t from = request->n_settings - 1 - i;
     settings[i] = log_setting_of(request->settings[from]->key, request->settings[from]->value);
-    faults = log_settings_join(log_settings_check_grpc(&settings[i]), faults); // in their order
+    faults =
+        log_settings_join(log_settings_check_grpc(&settings[i]), faults); // in the request's order
   }
   return faults != NULL ? faults : log_settings_change(settings, request->n_settings);
 }

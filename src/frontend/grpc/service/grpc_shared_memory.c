@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory extensions: status, register, unregister, for system and CUDA memory. Giving a
-// large region back takes the kernel long, and whatever is asked of a GPU's driver may, so what
-// changes regions runs in a job.
+// The shared memory extensions: status, register, unregister, for system and CUDA memory. Regions
+// change in jobs, because unmapping a large one and calls to a GPU's driver may take long.
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "frontend/grpc/call/call.h"
@@ -13,7 +12,7 @@ static shared_memory *memory_of(const call *c)
   return c->server->options.shared_memory;
 }
 
-// The name in a request that has nothing else: NULL for all regions.
+// The name in a request that has only this field; NULL for all regions.
 static const char *region_of(const void *request_pointer)
 {
   const Inference__SystemSharedMemoryStatusRequest *request = request_pointer;
@@ -38,7 +37,7 @@ error *grpc_system_shared_memory_register(call *c, const void *request_pointer, 
                                        request->byte_size);
 }
 
-// Without a GPU nothing else of the request counts, as in Triton.
+// Without a GPU the other fields are ignored, as in Triton.
 error *grpc_cuda_shared_memory_register(call *c, const void *request_pointer, buffer *json)
 {
   const Inference__CudaSharedMemoryRegisterRequest *request = request_pointer;

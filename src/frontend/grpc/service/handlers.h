@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions behind the table of methods (methods.c), but for inference (grpc_infer.h).
+// Handlers of the table of methods (methods.c), except inference (grpc_infer.h).
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 #define NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 
@@ -8,7 +8,7 @@
 
 typedef struct call call;
 
-// Members of method.run, on the thread of the method.
+// Values of method.run; run on the method's thread.
 typedef error *control_runner(call *c, const void *request, buffer *json);
 
 // grpc_control.c
@@ -25,7 +25,7 @@ control_runner grpc_trace_setting, grpc_log_settings;
 // health.c
 control_runner grpc_health_check;
 
-// Members of method.handle. Loop thread.
+// Values of method.handle. Loop thread.
 void grpc_handle_server_ready(call *c); // grpc_control.c, as the next
 void grpc_handle_about_model(call *c);
 void grpc_handle_health_watch(call *c); // health.c

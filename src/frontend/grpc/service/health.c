@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gRPC's health service. As Triton's, it has one reply whatever service is asked for: whether the
-// server is ready. Watch says it again when it changes; nothing in the server reports that, so it
-// asks.
+// gRPC's health service. As in Triton, it answers for any service whether the server is ready.
+// Watch reports changes; the server does not announce them, so Watch polls.
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/codec/proto_unpack.h"
@@ -20,7 +19,7 @@ typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
 
 #define STATUS(name) GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__##name
 
-// Backends are asked, so it may take long.
+// May take long, because backends are asked.
 static error *ask(const call *c, serving_status *status)
 {
   bool ready = false;
@@ -43,12 +42,12 @@ error *grpc_health_check(call *c, const void *request, buffer *json)
 
 // ---- Watch ----
 
-// Of the call, in its arena.
+// In the call's arena.
 typedef struct health_watch {
-  conn_timer next; // when it is asked again
+  conn_timer next; // for the next question
   call *call;
   serving_status status; // now
-  int sent;              // the last one; -1: none yet
+  int sent;              // status sent last; -1: none
 } health_watch;
 
 static void send_status(call *c, serving_status status)
@@ -73,7 +72,7 @@ static void watch_asked(call *c)
   if (w->sent != (int)w->status)
     send_status(c, w->status);
   w->sent = (int)w->status;
-  if (drain_has_begun(&c->server->drain)) { // which waits for all calls
+  if (drain_has_begun(&c->server->drain)) { // the drain waits for all calls
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }
@@ -99,7 +98,7 @@ static void watch_stop(call *c)
     conn_timer_cancel(&c->loop->timers, &w->next);
 }
 
-// The client has said all.
+// Begins when the client has sent everything.
 static void watch_begin(call *c)
 {
   call_set_state(c, CALL_DISPATCHED);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelStreamInfer: requests as they come, many in flight. Responses of models that are not
-// decoupled go in the order of their requests, those of decoupled models as they come, as in
-// Triton. A request that fails is a message with its error, and the stream goes on; a client that
-// sends the metadata triton_grpc_error: true has the stream end with the error's status instead.
+// ModelStreamInfer: many requests in flight. Responses are sent in the order of their requests,
+// those of decoupled models as they come, as in Triton. A failed request is answered by a message
+// with its error, and the stream goes on; with the metadata triton_grpc_error: true the stream ends
+// with the error's status instead.
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call.h"
@@ -11,14 +11,14 @@
 
 #include <stdlib.h>
 
-#define MAX_IN_FLIGHT 4096               // requests of a stream; then it is not read
+#define MAX_IN_FLIGHT 4096               // requests of a stream; then it is not read on
 #define MAX_UNREAD    ((size_t)64 << 20) // bytes of replies that the client has not taken
 
-// Of the call, in its arena.
+// In the call's arena.
 typedef struct infer_stream {
-  mpsc events;   // stream_event; each has a reference to its inference
-  list in_order; // inferences, each referenced: in the order of requests
-  list loose;    // the same, decoupled
+  mpsc events;   // stream_event objects; each references its inference
+  list in_order; // inferences, referenced, in the order of their requests
+  list loose;    // decoupled inferences, referenced
   size_t in_flight;
   bool ends_with_errors; // triton_grpc_error
 } infer_stream;
@@ -61,8 +61,8 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
 
 // ---- messages ----
 
-// A model that is not decoupled waits when the client does not read (is_full). A decoupled one
-// responds as it likes: what it has to say is not kept for ever.
+// Queues a message. Requests that are not decoupled wait when the client does not read (is_full); a
+// decoupled model may send any number of responses, so these have a limit.
 static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 {
   const NEREID_LogSubject about = {.request_id = i->life.request_id,
@@ -78,7 +78,7 @@ static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
   }
 }
 
-// Sends a message that is no response: an error, or the end of a decoupled request.
+// Sends a message without a response: an error, or the end of a decoupled request.
 static void send_note(call *c, const grpc_inference *i, const char *error_message, bool final)
 {
   reply_sources from = {0};
@@ -99,7 +99,7 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
     reply_sources_fini(&from);
 }
 
-// A decoupled model may send more after an error: `final` says whether this is the end.
+// Sends an error. `final`: it is the last message; a decoupled model may send more after an error.
 static void send_failure(call *c, grpc_inference *i, error *failure_owned, bool final)
 {
   i->status = grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned));
@@ -132,7 +132,7 @@ static void send_response(call *c, grpc_inference *i,
 
 // ---- requests in flight ----
 
-// Each has a line of its own in the access log.
+// Each request has its own line in the access log.
 static void write_access_log(const call *c, const grpc_inference *i)
 {
   access_log *log = c->server->options.access_log;
@@ -156,8 +156,8 @@ static void forget(call *c, grpc_inference *i)
   grpc_inference_unref(&i->life);
 }
 
-// Sends what is at the front of the line. Of a model that is not decoupled and responds more than
-// once the first response counts, as in Triton.
+// Sends the replies that are due. If a model that is not decoupled responds more than once, the
+// first response counts, as in Triton.
 static void send_in_order(call *c)
 {
   list_node *node;
@@ -177,8 +177,7 @@ static void send_in_order(call *c)
   }
 }
 
-// Of a decoupled model. What comes when it is over is dropped, and so is what comes after a
-// response that was lost.
+// Sends a response of a decoupled model; drops it after the end, or after a lost response.
 static void take_response(call *c, grpc_inference *i, const stream_event *e)
 {
   if (i->over || atomic_load(&i->lost)) {
@@ -189,8 +188,8 @@ static void take_response(call *c, grpc_inference *i, const stream_event *e)
   send_response(c, i, e->response, e->final);
 }
 
-// A decoupled model may read its inputs, which may be in the client's memory, after its final
-// response: the inference stays until the core is done.
+// Forgets a decoupled inference only when the core is done: the model may read inputs in the
+// client's memory after its final response.
 static void forget_if_over(call *c, grpc_inference *i)
 {
   if (!list_is_linked(&i->node) || !i->done || (!i->over && !atomic_load(&i->lost)))
@@ -201,7 +200,7 @@ static void forget_if_over(call *c, grpc_inference *i)
   forget(c, i);
 }
 
-// The client sends no more, and has all replies.
+// Ends the call when the client sends no more and has all replies.
 static void end_if_done(call *c)
 {
   infer_stream *s = c->handler_data;
@@ -278,7 +277,7 @@ static void half_close(call *c)
   end_if_done(c);
 }
 
-// Nobody takes responses any more; those that still come are dropped.
+// Cancels the requests; responses that still come are dropped.
 static void cancel_all(const list *l)
 {
   for (list_node *node = list_first(l); node != NULL; node = list_next(l, node))

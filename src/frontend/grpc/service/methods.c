@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference first: a call is looked up row by row.
+// The table of methods. It is searched row by row, so inference comes first.
 #include "frontend/grpc/service/methods.h"
 
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
@@ -12,7 +12,7 @@
 #define HEALTH    "/grpc.health.v1.Health/"
 #define REFLECT   "/ServerReflectionInfo"
 
-// A control method of the inference service, whose messages and runner are called alike.
+// A control method of the inference service; its messages and its runner have the same name.
 #define CONTROL(name, category, handle, messages, member)                                          \
   {                                                                                                \
     INFERENCE name, CATEGORY_##category, handle, false, NULL,                                      \
@@ -48,7 +48,8 @@ static const method methods[] = {
     CONTROL("ServerMetadata", METADATA, NOW, server_metadata, NULL),
     CONTROL("ModelMetadata", METADATA, grpc_handle_about_model, model_metadata, NULL),
     CONTROL("ModelConfig", MODEL_CONFIG, grpc_handle_about_model, model_config, "config"),
-    // Of all models they are long: the loop does not wait, nor do they wait behind loads.
+    // A job, because the statistics of all models are long; a probe, so that they do not wait
+    // behind loads.
     CONTROL("ModelStatistics", STATISTICS, PROBE, model_statistics, NULL),
 
     CONTROL("RepositoryIndex", MODEL_REPOSITORY, BLOCK, repository_index, "models"),

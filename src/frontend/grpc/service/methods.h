@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of methods: what the gRPC port serves. Pure, any thread.
+// The table of methods that the gRPC port serves. Pure, any thread.
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_METHODS_H
 #define NEREID_FRONTEND_GRPC_SERVICE_METHODS_H
 

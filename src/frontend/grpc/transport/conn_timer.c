@@ -17,7 +17,7 @@ void conn_timer_set(conn_timers *all, conn_timer *t, uint64_t due_ns)
 
 void conn_timers_run(conn_timers *all, uint64_t now_ns)
 {
-  const uint64_t end = all->heap.next_sequence; // what is set from here on waits for the next run
+  const uint64_t end = all->heap.next_sequence; // timers set from here on wait for the next run
   heap_node *first;
   all->run_ns = now_ns;
   while ((first = heap_first(&all->heap)) != NULL && first->when_ns <= now_ns &&

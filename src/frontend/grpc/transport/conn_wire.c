@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain sockets by the system's calls, TLS by GnuTLS, which libmicrohttpd brings along already.
+// Plain sockets with system calls, TLS with GnuTLS, which libmicrohttpd needs anyway.
 #include "frontend/grpc/transport/conn_wire.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TLS_PIECE_BYTES 16384 // a record: short parts are put together up to here
+#define TLS_PIECE_BYTES 16384 // a TLS record; short parts are joined up to this size
 
 struct tls_context {
   gnutls_certificate_credentials_t credentials;
@@ -101,7 +101,7 @@ static ssize_t result_of(conn_wire *w, ssize_t result)
   return -1;
 }
 
-// 0: done; else as conn_wire_read.
+// 0 when the handshake is done; else as conn_wire_read.
 static ssize_t shake_hands(conn_wire *w)
 {
   int result;
@@ -121,12 +121,12 @@ static ssize_t read_tls(conn_wire *w, void *to, size_t size)
   do
     result = gnutls_record_recv(w->tls, to, size);
   while (result == GNUTLS_E_INTERRUPTED);
-  if (result == GNUTLS_E_REHANDSHAKE) // refused: the client may go on as it is
+  if (result == GNUTLS_E_REHANDSHAKE) // refused; the client may go on as before
     result = GNUTLS_E_AGAIN;
   return result_of(w, result);
 }
 
-// Puts short parts together, so that they share a record.
+// Joins short parts, so that they share a record.
 static ssize_t write_tls(conn_wire *w, const struct iovec *parts, int count)
 {
   char piece[TLS_PIECE_BYTES];
@@ -157,7 +157,7 @@ bool conn_wire_init(conn_wire *w, int socket_fd, tls_context *tls)
 void conn_wire_end(conn_wire *w)
 {
   if (w->tls != NULL && !w->handshaking)
-    gnutls_bye(w->tls, GNUTLS_SHUT_WR); // as far as it goes without waiting
+    gnutls_bye(w->tls, GNUTLS_SHUT_WR); // as far as that is possible without waiting
   shutdown(w->fd, SHUT_WR);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection from its socket to its session and back.
+// A connection between its socket and its HTTP/2 session.
 #include "frontend/grpc/transport/connection.h"
 
 #include "frontend/common/net/peer.h"
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define NS_PER_MS      UINT64_C(1000000)
-#define LEAVE_NS       UINT64_C(1000000000) // for calls that are on their way when it is asked to go
+#define LEAVE_NS       UINT64_C(1000000000) // for calls on their way when the client must leave
 #define READS_AT_ONCE  16                   // then other connections have their turn
-#define WRITES_AT_ONCE 16 // the same: a client that takes all at once may take a large reply
+#define WRITES_AT_ONCE 16 // the same: a client that takes all at once may get a large reply
 
 static const uint8_t goodbye[8] = "goodbye";
 
@@ -57,7 +57,8 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->is_unix = address->ss_family == AF_UNIX;
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
   if (conn_wire_init(&c->wire, socket_fd, c->loop->all->tls) && session_begin(c)) {
-    conn_timer_set(&l->timers, &c->timer, c->began_ns); // at once: the loop knows it then
+    conn_timer_set(&l->timers, &c->timer, c->began_ns); // run in this pass, when the loop knows the
+                                                        // connection
     return c;
   }
   nghttp2_session_del(c->session);
@@ -73,7 +74,7 @@ static void close_streams(grpc_connection *c)
   assert(c->stream_count == 0);
 }
 
-// What was copied for the socket; parts that are sent from where they are count with their reply.
+// Counts the bytes copied for the socket. Parts that are not copied count with their reply.
 static void count_output(grpc_connection *c)
 {
   const size_t size = c->output.text.size - c->output.text_sent;
@@ -114,7 +115,7 @@ uint64_t connection_due(uint64_t since, uint64_t timeout_ms)
              : since + timeout_ms * NS_PER_MS;
 }
 
-// When the client is to be asked for a sign, or, asked, has to have given it.
+// When the client is due for a keepalive ping, or its answer is.
 static uint64_t sign_due(const grpc_connection *c)
 {
   const listener_options *o = &c->loop->all->listener->options;
@@ -125,7 +126,7 @@ static uint64_t sign_due(const grpc_connection *c)
              : UINT64_MAX;
 }
 
-// When one that was asked to go is closed whatever it has: it is old, and had its time.
+// When a connection that was asked to leave is closed even with open calls, because it is too old.
 static uint64_t cut_due(const grpc_connection *c)
 {
   const listener_options *o = &c->loop->all->listener->options;
@@ -143,7 +144,7 @@ static uint64_t age_due(const grpc_connection *c)
   return gone < cut ? gone : cut;
 }
 
-// Why the connection cannot stay; NULL when it can.
+// The reason to close the connection now, or NULL.
 static const char *overdue(const grpc_connection *c, uint64_t now)
 {
   const listener_options *o = &c->loop->all->listener->options;
@@ -166,7 +167,8 @@ void grpc_connection_leave(grpc_connection *c)
     return;
   connection_set_state(c, CONNECTION_LEAVING);
   c->left_ns = c->loop->now_ns;
-  // Calls that the client has sent already are taken: the ping comes back behind them.
+  // The ping's answer comes behind all calls that the client has sent already, so these are
+  // accepted.
   nghttp2_submit_shutdown_notice(c->session);
   nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
   wake_at(c, c->left_ns + LEAVE_NS);
@@ -180,7 +182,7 @@ static void ask_for_sign(grpc_connection *c, uint64_t now)
   grpc_loop_mark(c->loop, c);
 }
 
-// Has the streams checked, and gives when the next one is to be.
+// Checks the streams' timeouts. Returns when the next check is due.
 static uint64_t check_streams(grpc_connection *c, uint64_t now)
 {
   uint64_t first = UINT64_MAX;
@@ -192,7 +194,7 @@ static uint64_t check_streams(grpc_connection *c, uint64_t now)
   return first;
 }
 
-// Does what is due, and sets the timer to what is next.
+// Does what is due, and sets the timer for what is next.
 static void look_after(conn_timer *elapsed)
 {
   grpc_connection *c = container_of(elapsed, grpc_connection, timer);
@@ -256,8 +258,8 @@ void grpc_connection_remove(grpc_stream *s)
 
 // ---- input ----
 
-// Reads what nobody wants any more: closing with unread input would take from the client what it
-// has not read of its replies.
+// Reads and drops input: a close with unread input would discard replies that the client has not
+// read yet.
 static void drop_input(grpc_connection *c)
 {
   for (int i = 0; i < READS_AT_ONCE; i++) {
@@ -282,7 +284,7 @@ void grpc_connection_readable(grpc_connection *c)
     ssize_t size = conn_wire_read(&c->wire, buffer, LOOP_READ_BYTES);
     if (size < 0 && errno == EAGAIN)
       break;
-    if (size <= 0) { // nobody is there to send anything to
+    if (size <= 0) { // the client is gone
       grpc_connection_close(c);
       return;
     }
@@ -304,7 +306,7 @@ void grpc_connection_readable(grpc_connection *c)
 
 // ---- output ----
 
-// Takes frames from HTTP/2 until enough wait for the socket. False when there cannot be more.
+// Takes frames from nghttp2 until enough output waits. False when memory is short or nghttp2 fails.
 static bool take_frames(grpc_connection *c)
 {
   while (c->output.pending < OUTPUT_BYTES) {
@@ -333,7 +335,7 @@ void grpc_connection_writable(grpc_connection *c)
   grpc_loop_mark(c->loop, c);
 }
 
-// Says that nothing more comes, and waits a moment for the client to close.
+// Sends the end of the stream, and gives the client a moment to close.
 static void end(grpc_connection *c)
 {
   connection_set_state(c, CONNECTION_ENDING);
@@ -364,8 +366,8 @@ void grpc_connection_flush(grpc_connection *c)
   }
   count_output(c);
   bool blocked = result == OUTPUT_BLOCKED || writes > WRITES_AT_ONCE;
-  // One that has failed is not read any more: it would be ready for that until the last byte is
-  // sent.
+  // A failed connection is not read any more, so it cannot wait in epoll: its unread input would
+  // wake the loop until the last byte is sent.
   if (result == OUTPUT_FAILED || !whole || (blocked && c->state == CONNECTION_FAILED)) {
     grpc_connection_close(c);
     return;
@@ -374,7 +376,7 @@ void grpc_connection_flush(grpc_connection *c)
     end(c);
     return;
   }
-  bool waits = blocked || c->unsent > 0; // for the socket, or for a window
+  bool waits = blocked || c->unsent > 0; // for the socket, or for an HTTP/2 window
   if (waits && !c->waits) {
     c->moved_ns = c->loop->now_ns;
     wake_at(c, connection_due(c->moved_ns, c->loop->all->listener->options.write_timeout_ms));

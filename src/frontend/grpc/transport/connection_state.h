@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's connection as its parts see it: what it is made of and at. Loop thread.
+// The fields and states of a client's connection, for the files that handle it. Loop thread.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_STATE_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_STATE_H
 
@@ -21,15 +21,15 @@
 #define CONNECTION_STREAM_BYTES (1u << 20)  // window of one stream
 #define CONNECTION_BYTES        (16u << 20) // window of all of them
 #define CONNECTION_FRAME_BYTES  (256u << 10)
-#define CONNECTION_HEADER_BYTES (16u << 10) // of one call's metadata
+#define CONNECTION_HEADER_BYTES (16u << 10) // of a call's metadata
 
 typedef enum connection_state {
-  CONNECTION_BEGINS, // the client's preface and settings are to come
+  CONNECTION_BEGINS, // waits for the client's preface and settings
   CONNECTION_OPEN,
-  CONNECTION_LEAVING, // the client was asked to go
-  CONNECTION_LEFT,    // it was told which calls are taken yet
-  CONNECTION_FAILED,  // nothing more is read; what HTTP/2 has to say about it is still sent
-  CONNECTION_ENDING,  // all is sent; what still comes is dropped until the client closes
+  CONNECTION_LEAVING, // the client was asked to leave
+  CONNECTION_LEFT,    // the client was told which calls are accepted
+  CONNECTION_FAILED,  // nothing more is read; HTTP/2's last frames are still sent
+  CONNECTION_ENDING,  // all is sent; input is dropped until the client closes
   CONNECTION_CLOSED,
 } connection_state;
 
@@ -38,42 +38,42 @@ struct grpc_connection {
   grpc_loop *loop;
   refcount references;
   connection_state state; // see connection_set_state
-  list_node node;         // of all of the loop, or of those closed in this pass
-  list_node marked;       // of those with something to send
+  list_node node;         // in the loop's connections, or in those closed in this pass
+  list_node marked;       // in the loop's list of connections with something to send
   conn_wire wire;
   nghttp2_session *session;
   output output;
   bool watches_output;
 
   bool is_local;              // the client is on this machine
-  bool is_unix;               // at a Unix socket
+  bool is_unix;               // the client came by a Unix socket
   char peer[PEER_TEXT_BYTES]; // its address
 
   list streams; // open ones
   size_t stream_count;
-  size_t used;            // calls, requests and replies it has had
-  size_t unsent;          // bytes of replies that HTTP/2 has not taken yet, of all calls
-  _Atomic uint32_t alive; // calls that exist, closed streams' ones too
-  budget_share share;     // calls, requests in flight, replies, what waits for the socket
-  size_t output_counted;  // of that, bytes that wait for the socket
+  size_t used;            // number of calls, requests and replies so far
+  size_t unsent;          // bytes of all calls' replies that HTTP/2 has not taken yet
+  _Atomic uint32_t alive; // existing calls, even if their streams are closed
+  budget_share share;     // calls, requests in flight, replies, output
+  size_t output_counted;  // part of the share: bytes that wait for the socket
 
-  uint64_t left_ns;  // when the client was asked to go; 0: it was not
-  uint64_t ended_ns; // when it was ENDING
+  uint64_t left_ns;  // when the client was asked to leave; 0: not yet
+  uint64_t ended_ns; // when it became ENDING
   uint64_t began_ns;
-  uint64_t heard_ns;     // when something came last
-  bool waits;            // for the client to take output
-  uint64_t moved_ns;     // when some moved last, or there was none
-  uint64_t pinged_ns;    // when a sign was asked for; 0: not waiting for one
-  unsigned pings;        // that it has yet to answer
-  uint64_t ping_came_ns; // the client's last
-  unsigned strikes;      // of pings
+  uint64_t heard_ns;     // last input
+  bool waits;            // output waits for the client
+  uint64_t moved_ns;     // when output last moved, or began to wait
+  uint64_t pinged_ns;    // when a keepalive ping was sent; 0: none is unanswered
+  unsigned pings;        // sent and not answered
+  uint64_t ping_came_ns; // the client's last ping
+  unsigned strikes;      // pings that came too soon
   size_t header_bytes;   // of the header that is coming, as HPACK counts them
-  double credit;         // of frames that do nothing
-  uint64_t credit_ns;    // when it was counted
-  conn_timer timer;      // the next thing to look after
+  double credit;         // frames without effect that the client may still send
+  uint64_t credit_ns;    // when `credit` was updated
+  conn_timer timer;      // for the next check
 };
 
-// The only way from one state to another.
+// Changes the state; asserts that the change is allowed.
 static inline void connection_set_state(grpc_connection *c, connection_state to)
 {
 #define TO(state) STATE_BIT(CONNECTION_##state)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What connections and calls ask of their loop: to be woken, watched, seen to, forgotten, and to
-// give memory back after them.
+// Services of a loop for its connections and calls: wakes, watches, flushes and forgets them, and
+// gives their memory back.
 #include "frontend/grpc/transport/loop.h"
 
 #include "base/blocks.h"
@@ -11,8 +11,8 @@
 
 #define NS_PER_MS       UINT64_C(1000000)
 #define TRIM_PAUSE_NS   (1000 * NS_PER_MS)
-#define TRIM_USED       1000 // calls and replies of closed connections, after which memory goes back
-#define CONNECTION_USED 16   // what a connection itself counts for
+#define TRIM_USED       1000 // calls and replies of closed connections: then memory goes back
+#define CONNECTION_USED 16   // a connection counts as this many
 
 void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *s)
 {
@@ -39,21 +39,22 @@ bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
   return epoll_ctl(l->core.epoll_fd, EPOLL_CTL_MOD, c->wire.fd, &event) == 0;
 }
 
-// The allocator keeps what a burst had; the system gets it back a moment later.
+// Gives the allocator's free pages back to the system, a moment after a burst.
 static void trim(conn_timer *elapsed)
 {
   grpc_loop *l = container_of(elapsed, grpc_loop, trim);
   l->used = 0;
   malloc_trim(0);
-  if (atomic_load_explicit(&l->closed, memory_order_relaxed) > 0) // some has yet to be freed
+  if (atomic_load_explicit(&l->closed, memory_order_relaxed) > 0) // connections that are not freed
+                                                                  // yet
     conn_timer_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
 }
 
-// Large blocks are kept for a moment when they are freed (base/blocks.h).
+// Frees blocks that were kept for reuse (base/blocks.h).
 static void give_back(conn_timer *elapsed)
 {
   grpc_loop *l = container_of(elapsed, grpc_loop, give_back);
-  if (blocks_trim() || atomic_load(&l->all->listener->busy) > 0) // whose blocks are still to come
+  if (blocks_trim() || atomic_load(&l->all->listener->busy) > 0) // busy calls may still free blocks
     conn_timer_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
 }
 
@@ -83,7 +84,7 @@ void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
   atomic_fetch_add_explicit(&l->closed, 1, memory_order_relaxed);
   epoll_ctl(l->core.epoll_fd, EPOLL_CTL_DEL, c->wire.fd, NULL);
   list_remove(&c->node);
-  list_prepend(&l->forgotten, &c->node); // events of this pass may still name it
+  list_prepend(&l->forgotten, &c->node); // events of this pass may still refer to it
   if (list_is_linked(&c->marked))
     list_remove(&c->marked);
   grpc_loops_record_closed(l->all);

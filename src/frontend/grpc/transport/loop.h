@@ -28,22 +28,22 @@ typedef struct grpc_loop {
   loop_core core;
   mpsc woken; // streams
 
-  conn_timers timers; // loop thread only, as what follows
+  conn_timers timers; // loop thread only, as the next
   uint64_t now_ns;    // when this pass began
   list connections;
-  list marked;           // those with something to send or to hand to HTTP/2
-  list forgotten;        // those closed in this pass
-  bool is_draining;      // its connections were told
-  _Atomic bool giving;   // silent connections are to give way; any thread
-  size_t used;           // by connections that are closed; see trim
-  _Atomic size_t closed; // connections that are, and of which there are still calls
+  list marked;           // connections with something to send, or to give to HTTP/2
+  list forgotten;        // connections closed in this pass
+  bool is_draining;      // its connections were asked to leave
+  _Atomic bool giving;   // silent connections must give way; set on any thread
+  size_t used;           // by closed connections; see trim
+  _Atomic size_t closed; // closed connections that calls still refer to
   conn_timer trim;
-  conn_timer give_back; // of large blocks
+  conn_timer give_back; // frees large blocks
 
   char read_buffer[LOOP_READ_BYTES];
 } grpc_loop;
 
-// What all loops of a listener share.
+// Shared by all loops of a listener.
 struct grpc_loops {
   listener *listener;
   const stream_handlers *handlers; // the calls'
@@ -51,8 +51,8 @@ struct grpc_loops {
   nghttp2_option *session_options;
   tls_context *tls;             // NULL: plain
   _Atomic size_t connections;   // open ones
-  _Atomic uint64_t last_cut_ns; // when it was last logged that answers are refused
-  acceptor acceptor;            // of the first loop's thread, as the next
+  _Atomic uint64_t last_cut_ns; // when the log last had refused answers
+  acceptor acceptor;            // first loop's thread only, as the next
   conn_timer accept_again;
   room_giver giver;
   loop_group group;
@@ -60,31 +60,31 @@ struct grpc_loops {
   grpc_loop loops[];
 };
 
-// Before the loop's thread runs.
+// Call before the loop's thread runs.
 void grpc_loop_init(grpc_loop *l, grpc_loops *all);
 
-// Has the loop call handlers->woken soon. Not again before that, and the stream is referenced until
-// then. Any thread.
+// Makes the loop call handlers->woken soon; not to be called again before that. The caller
+// references the stream until then. Any thread.
 void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *s);
 
-// A connection of a listener is closed. Any thread.
+// Counts a closed connection. Any thread.
 void grpc_loops_record_closed(grpc_loops *all);
 
-// A connection that was closed is no more. Any thread.
+// Counts a closed connection that is freed. Any thread.
 void grpc_loop_freed(grpc_loop *l);
 
 // --- On the loop's thread
 
-// The connection has something to send or to hand to HTTP/2: seen to at the end of the pass.
+// At the end of this pass, gives the connection's data to HTTP/2 and the socket.
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c);
 
-// A large message came: what its memory leaves behind is given back a moment later.
+// A large message came: frees kept blocks a moment later.
 void grpc_loop_record_large(grpc_loop *l);
 
-// The connection is closed: nobody calls it any more.
+// The connection is closed: unlinks it; it is freed after the pass.
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c);
 
-// Watches the socket for more than input, or no longer.
+// Chooses whether the loop watches the socket for output too. False and errno on failure.
 bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output);
 
 #endif

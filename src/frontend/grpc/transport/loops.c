@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop threads: wait, handle what is ready, send. A loop alternates between handling what is ready,
-// polling for a moment when its clients come back at once, and sleeping until a socket is ready, a
-// timer is due, or somebody wakes it.
+// The loop threads. A loop handles what is ready, polls for a moment if its client comes back at
+// once, and else sleeps until a socket is ready, a timer is due, or a thread wakes it.
 #include "frontend/grpc/transport/loops.h"
 
 #include "base/checked.h"
@@ -19,7 +18,7 @@
 #define EVENTS_AT_ONCE  64
 #define ACCEPTS_AT_ONCE 64
 #define NS_PER_MS       UINT64_C(1000000)
-#define ACCEPT_PAUSE_NS (100 * NS_PER_MS) // when there are no descriptors, or enough connections
+#define ACCEPT_PAUSE_NS (100 * NS_PER_MS) // when descriptors are short, or the limit is reached
 
 // ---- a pass ----
 
@@ -79,7 +78,7 @@ static void accept_again(conn_timer *elapsed)
     accept_later(all);
 }
 
-// False when there is nothing more to accept now.
+// False when no more can be accepted now.
 static bool accept_one(grpc_loops *all)
 {
   const listener_options *options = &all->listener->options;
@@ -109,7 +108,7 @@ static void accept_some(grpc_loops *all)
 
 static void stop_accepting(grpc_loops *all)
 {
-  while (accept_one(all)) // what waits is taken, and told to go
+  while (accept_one(all)) // accepts the backlog; these clients are asked to leave
     ;
   conn_timer_cancel(&all->loops[0].timers, &all->accept_again);
   acceptor_close(&all->acceptor);
@@ -126,7 +125,7 @@ static void give_way(room_giver *g)
   }
 }
 
-// The oldest connections that have never sent anything are closed.
+// Closes the oldest connections that have never sent a byte.
 static void close_silent(grpc_loop *l)
 {
   size_t left = ROOM_GIVEN;
@@ -175,8 +174,7 @@ static int milliseconds_until(const grpc_loop *l)
   return left > INT_MAX ? INT_MAX : (int)left;
 }
 
-// Sockets are looked at in each pass: models that answer without a pause must not keep it from
-// them.
+// Looks at the sockets in each pass, even when models answer without a pause.
 static int wait_for_events(grpc_loop *l, struct epoll_event *events)
 {
   int count = -1;
@@ -187,7 +185,7 @@ static int wait_for_events(grpc_loop *l, struct epoll_event *events)
 
 static void handle_event(grpc_loop *l, const struct epoll_event *event)
 {
-  if (event->data.ptr == &l->core) // it was woken
+  if (event->data.ptr == &l->core) // a wake-up
     return;
   if (event->data.ptr == &l->all->acceptor) {
     accept_some(l->all);
@@ -200,7 +198,7 @@ static void handle_event(grpc_loop *l, const struct epoll_event *event)
     grpc_connection_readable(c);
 }
 
-// One pass. Returns whether there was anything to do.
+// One pass. Returns whether it had something to do.
 static bool pass(grpc_loop *l)
 {
   struct epoll_event events[EVENTS_AT_ONCE];
@@ -263,7 +261,8 @@ error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops *
   error *failure = session_make_shared(&all->callbacks, &all->session_options);
   if (failure == NULL)
     failure = tls_context_new(l->options.tls, &all->tls);
-  for (unsigned i = count; i > 0 && failure == NULL; i--) // the first, which accepts, is last
+  for (unsigned i = count; i > 0 && failure == NULL; i--) // the first loop accepts, so it starts
+                                                          // last
     failure = start_loop(&all->loops[i - 1]);
   if (failure != NULL)
     grpc_loops_free(all);
@@ -274,7 +273,7 @@ error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops *
   return failure;
 }
 
-// The threads are gone; closing cancels what the core has.
+// The threads have ended. Closing cancels the calls in the core.
 static void close_connections(grpc_loop *l)
 {
   for (size_t left = loop_core_take_arrivals(&l->core, NULL); left > 0; left--)

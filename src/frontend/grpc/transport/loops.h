@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop threads ("grpc-loop"): each waits for the sockets of its connections, for calls that
-// other threads woke, and for timers, and handles all of them. A loop whose clients come back at
-// once polls for a moment before it sleeps (docs/performance.md).
+// The loop threads ("grpc-loop"). Each waits for its connections' sockets, for calls woken by other
+// threads, and for timers. If its client comes back at once, it polls for a moment before it sleeps
+// (docs/performance.md).
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_LOOPS_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_LOOPS_H
 
@@ -11,17 +11,17 @@
 // Starts the threads; the first one accepts from the listener's socket.
 error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops **result);
 
-// Closes the listening socket, and has every connection told to go (GOAWAY): those without calls
-// are closed. Any thread, idempotent.
+// Closes the listening socket and asks all clients to leave (GOAWAY); connections without calls
+// close. Any thread, idempotent.
 void grpc_loops_drain(grpc_loops *all);
 
-// Stops the threads and closes all connections, whose calls are cancelled. NULL is allowed.
+// Stops the threads, closes all connections and cancels their calls. NULL is allowed.
 void grpc_loops_stop(grpc_loops *all);
 
-// Runs what was woken since the threads have stopped.
+// Runs streams that were woken since the threads stopped.
 void grpc_loops_run_woken(grpc_loops *all);
 
-// Frees what grpc_loop_wake_stream touches, once nobody can call it any more. NULL is allowed.
+// Frees the loops, once no thread can call grpc_loop_wake_stream any more. NULL is allowed.
 void grpc_loops_free(grpc_loops *all);
 
 #endif

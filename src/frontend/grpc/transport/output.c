@@ -78,8 +78,8 @@ static int list_parts(const output *o, struct iovec *parts)
   return count;
 }
 
-// Where a client is always behind, the queue never gets empty: what was sent gives its room back
-// once it is the larger part.
+// Drops the sent part of both arrays once it is the larger one, because with a slow client the
+// queue may never be empty.
 static void make_room(output *o)
 {
   size_t count = o->count - o->first;

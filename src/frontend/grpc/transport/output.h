@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits to be written to a socket: short pieces are copied into one buffer, long ones are sent
-// from where they are. One thread.
+// A queue of bytes for a socket. Short pieces are copied into one buffer, long ones are sent from
+// where they are. One thread.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_OUTPUT_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_OUTPUT_H
 
@@ -12,12 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// So many bytes may wait for the socket before HTTP/2 is asked for more.
+// HTTP/2 is asked for more until this many bytes wait for the socket.
 #define OUTPUT_BYTES ((size_t)256 << 10)
 
-#define OUTPUT_COPY_BYTES ((size_t)4 << 10) // up to here a piece is copied
+#define OUTPUT_COPY_BYTES ((size_t)4 << 10) // a longer piece is not copied
 
-// What long pieces are part of: referenced until they are sent.
+// The owner of long pieces, referenced until they are sent.
 typedef struct output_source output_source;
 struct output_source {
   refcount references;
@@ -37,7 +37,7 @@ typedef struct segment {
 } segment;
 
 typedef struct output {
-  buffer text; // pieces that were copied
+  buffer text; // copied pieces
   size_t text_sent;
   segment *segments; // owned
   size_t first, count, capacity;
@@ -46,19 +46,19 @@ typedef struct output {
 
 void output_fini(output *o);
 
-// Appends a copy. False when memory is short, and then nothing more may be sent.
+// Appends a copy. False when memory is short: then nothing more may be sent.
 bool output_copy(output *o, const void *data, size_t size);
 
-// Appends bytes of the source, which is referenced until they are sent.
+// Appends bytes that belong to the source, referenced until they are sent.
 bool output_refer(output *o, const char *data, size_t size, output_source *source);
 
 typedef enum output_result {
   OUTPUT_EMPTY,   // all is written
-  OUTPUT_BLOCKED, // the socket takes no more now
-  OUTPUT_FAILED,  // nor ever
+  OUTPUT_BLOCKED, // the socket takes no more for now
+  OUTPUT_FAILED,  // the socket has failed
 } output_result;
 
-// Writes what the socket takes; *moved says whether it took anything.
+// Writes what the socket takes; *moved: it took something.
 output_result output_write(output *o, conn_wire *w, bool *moved);
 
 #endif

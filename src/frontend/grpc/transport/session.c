@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/2 below, calls above. nghttp2 checks frames and headers, keeps windows and windows' limits,
-// and ends connections that reset too many streams or send too many CONTINUATIONs; here it is told
-// what is taken and what is sent, and frames that cost without doing anything are counted.
+// Between HTTP/2 and calls. nghttp2 checks frames and headers, keeps windows, and closes
+// connections that reset too many streams or send too many CONTINUATIONs. These callbacks pass on
+// what comes and goes, and count frames that cost time without effect.
 #include "frontend/grpc/transport/session.h"
 
 #include "frontend/common/observe/frontend_log.h"
@@ -11,16 +11,16 @@
 #include <string.h>
 
 #define RESET_BURST      1000 // streams that a client may reset at once
-#define RESET_RATE       33   // and each second after that
+#define RESET_RATE       33   // per second after that
 #define MAX_QUEUED_ACKS  1000
 #define MAX_SETTINGS     32
-#define IDLE_FRAME_BURST 10000 // frames that do nothing
+#define IDLE_FRAME_BURST 10000 // frames without effect
 #define IDLE_FRAME_RATE  330
-#define INVALID_COST     100                           // of a frame that is none
+#define INVALID_COST     100                           // of an invalid frame
 #define RESET_COST       10                            // of a stream that the server had to reset
-#define BLOCK_MAX_BYTES  (4 * CONNECTION_HEADER_BYTES) // of a header that is still told why not
-#define FIELD_OVERHEAD   32                            // that HPACK counts for each field
-#define PER_CREDIT_BYTES 256 // sent for each frame more that may do nothing: window updates
+#define BLOCK_MAX_BYTES  (4 * CONNECTION_HEADER_BYTES) // of a header that still gets an error text
+#define FIELD_OVERHEAD   32                            // HPACK's count for each field
+#define PER_CREDIT_BYTES 256 // sent: one more frame without effect, a window update
 #define NS_PER_SECOND    1e9
 #define IGNORED(x)       (void)(x)
 
@@ -60,8 +60,7 @@ void session_charge(grpc_connection *c, unsigned cost)
     session_send_away(c, "too_many_frames");
 }
 
-// A client that pings more often than it may is sent away, as gRPC does. Its strikes are forgotten
-// when data goes to it.
+// A client that pings too often is sent away, as gRPC does. Data sent to it clears its strikes.
 static void record_ping(grpc_connection *c)
 {
   const listener_options *options = &c->loop->all->listener->options;
@@ -100,13 +99,13 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
     return 0;
   int32_t id = frame->hd.stream_id;
-  // What the core still has of streams that the client closed counts, too.
+  // Closed streams count while the core still has their requests.
   bool has_room = atomic_load_explicit(&c->alive, memory_order_relaxed) < CONNECTION_MAX_STREAMS;
   bool takes = has_room && c->state < CONNECTION_FAILED;
   grpc_stream *made = takes ? c->loop->all->handlers->open(c, id) : NULL;
   if (made == NULL) {
     nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
-    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // its fields are not wanted
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // skips the fields
   }
   nghttp2_session_set_stream_user_data(session, id, made);
   return 0;
@@ -119,7 +118,7 @@ static int take_header(nghttp2_session *session, const nghttp2_frame *frame, con
   IGNORED(session);
   IGNORED(flags);
   grpc_connection *connection = pointer;
-  // One byte can stand for a field of 4 KiB: such a header is not read to its end.
+  // A byte can stand for a field of 4 KiB, so too large a header is not read to its end.
   connection->header_bytes += name_size + value_size + FIELD_OVERHEAD;
   if (connection->header_bytes > BLOCK_MAX_BYTES) {
     session_charge(connection, INVALID_COST);
@@ -201,7 +200,7 @@ static int stream_closed(nghttp2_session *session, int32_t stream_id, uint32_t e
 
 // ---- what goes ----
 
-// The client must not send on when nobody listens any more.
+// Resets a stream whose reply is complete, so that the client stops sending.
 static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
 {
   grpc_connection *c = pointer;
@@ -211,7 +210,7 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
   }
   if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
     c->pings++;
-  // Whatever the client did to have its stream reset: as if it had reset it.
+  // The client caused the reset, so it counts as the client's own.
   if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
     session_charge(c, RESET_COST);
   if ((frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) ||
@@ -249,7 +248,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
                c->loop->all->handlers->give_data(source->ptr, &c->output, length);
   if (!taken)
     return NGHTTP2_ERR_CALLBACK_FAILURE;
-  // Else nghttp2 goes on to the end of what the windows allow.
+  // Else nghttp2 would send as much as the windows allow.
   return c->output.pending < OUTPUT_BYTES ? 0 : NGHTTP2_ERR_PAUSE;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What HTTP/2 tells a connection: nghttp2's callbacks and the settings of a session. Loop threads.
+// nghttp2's callbacks, and the settings of a session. Loop threads.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_SESSION_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_SESSION_H
 
@@ -17,13 +17,13 @@ void session_free_shared(nghttp2_session_callbacks *callbacks, nghttp2_option *o
 // Begins HTTP/2 on a connection. False when memory is short.
 bool session_begin(grpc_connection *c);
 
-// Counts `cost` frames that do nothing for anybody. A client that sends many of them is sent away.
+// Charges the client for `cost` frames without effect. A client with too many is sent away.
 void session_charge(grpc_connection *c, unsigned cost);
 
-// LEAVING: tells the client which calls are taken yet, and that there will be no more.
+// LEAVING: tells the client which calls are accepted, and that no more will be.
 void session_say_goodbye(grpc_connection *c);
 
-// Sends a client away that does what none does in good faith.
+// Closes the connection of a client that misbehaves (GOAWAY with `why`).
 void session_send_away(grpc_connection *c, const char *why);
 
 #endif

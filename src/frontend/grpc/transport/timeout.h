@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call's deadline as its client sends it: grpc-timeout. Pure.
+// Parses a call's deadline, the field grpc-timeout. Pure.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_TIMEOUT_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_TIMEOUT_H
 
@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-// The moment that lies `text` ("<1 to 8 digits><H|M|S|m|u|n>") behind `now_ns`; 0, no deadline, for
-// text of another form and for moments beyond the clock's end.
+// The time `text` ("<1 to 8 digits><H|M|S|m|u|n>") after `now_ns`. 0, no deadline, for malformed
+// text and for times beyond the clock's end.
 uint64_t timeout_deadline(slice text, uint64_t now_ns);
 
 #endif

@@ -15,7 +15,7 @@ bool access_is_same_site(slice origin, slice host)
   slice rest = origin;
   const char *scheme_end = memmem(rest.data, rest.size, "://", 3);
   if (scheme_end == NULL)
-    return false; // "null" is what a page without a site of its own sends
+    return false; // "null": a page without a site
   size_t skipped = (size_t)(scheme_end - rest.data) + 3;
   rest = (slice){rest.data + skipped, rest.size - skipped};
   return rest.size > 0 && rest.size == host.size &&
@@ -24,7 +24,7 @@ bool access_is_same_site(slice origin, slice host)
 
 typedef struct field_search {
   slice name;
-  slice value; // of the first
+  slice value; // of the first field
   size_t count;
 } field_search;
 
@@ -58,7 +58,7 @@ static enum MHD_Result find_proxy(void *is_proxied, enum MHD_ValueKind kind, con
   return *(bool *)is_proxied ? MHD_NO : MHD_YES;
 }
 
-// Why the client does not count as being on this machine, or NULL.
+// Why the client does not count as on this machine, or NULL.
 static const char *find_remote_reason(exchange *x, slice authority)
 {
   bool is_proxied = false;
@@ -70,9 +70,9 @@ static const char *find_remote_reason(exchange *x, slice authority)
   MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, find_proxy, &is_proxied);
   if (is_proxied)
     return "a proxy forwarded it";
-  if (x->is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0
+  if (x->is_http_1_0) // uploading clients speak 1.1, but nginx as a proxy speaks 1.0
     return "it is in HTTP/1.0, as proxies send it";
-  if (look_up(x, "Host", &host) > 0 && !peer_names_this_machine(host)) // none: it is no browser
+  if (look_up(x, "Host", &host) > 0 && !peer_names_this_machine(host)) // absent: no browser sent it
     return "its Host header does not name localhost";
   if (authority.size > 0 && !peer_names_this_machine(authority))
     return "its URL does not name localhost";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may use what (docs/security.md): decided on the loop thread from the connection and the
-// headers, before a body is taken.
+// Access control (docs/security.md), decided from the connection and the headers before a body is
+// taken. Loop thread.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_H
 
@@ -11,15 +11,15 @@
 
 typedef struct exchange exchange;
 
-// An Origin header belongs to the site that Host names, or is that of no site.
+// True if the Origin header names the same site as Host; false for "null".
 bool access_is_same_site(slice origin, slice host);
 
-// Refuses (403) who does not have the key that the category wants.
+// Refuses (403) a client without the key that the category wants.
 bool access_check_key(exchange *x, route_category category);
 
-// Refuses (403) what the listener wants a key for and has none, and notes in x->remote_reason why
-// the client may not bring code, or NULL. To be called when the route is known and the key was
-// right. `authority`: the host of the request's target, if it names one.
+// Refuses (403) an admin request if the category is closed. Sets x->remote_reason to the reason why
+// the client may not bring code, or NULL. Call when the route is known and the key was right.
+// `authority`: the host in the request's target, if any.
 bool access_admit(exchange *x, slice authority);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the access log says of an HTTP request. The entry lies in the exchange's arena; x->access is
-// NULL without an access log. Loop threads.
+// An HTTP request's line in the access log. The entry is in the exchange's arena; x->access is NULL
+// without an access log. Loop threads.
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/clock.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define TARGET_BYTES 256 // of a path that is no route
+#define TARGET_BYTES 256 // of a path without a route
 
 struct access_entry {
   uint64_t began_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission: what the headers of a request decide before a byte of its body is taken, and how large
-// a body may be. Loop thread.
+// Decides from a request's headers, before a byte of its body is taken, whether it is accepted and
+// how large its body may be. Loop thread.
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/text.h"
@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_NAME_BYTES 255 // of a model, a repository or a region
+#define MAX_NAME_BYTES 255 // of a model, repository or region
 
 // --- Sizes
 
-// Binary tensors behind a JSON part: --http-max-input-size is not about them.
+// Has the request binary tensors behind a JSON part? --http-max-input-size does not limit them.
 static bool has_unlimited_part(const exchange *x)
 {
   const request_headers *headers = &x->headers;
@@ -29,10 +29,10 @@ static bool has_unlimited_part(const exchange *x)
          (headers->chunked || json_size->value <= headers->content_length.value);
 }
 
-// In Triton's words, as far as it has any. `size` says how many bytes there are.
+// Fails in Triton's words, where it has any. `size` is the number of bytes, as text.
 static void fail_too_large(exchange *x, const char *size)
 {
-  if (x->failure != NULL) // of a request that may have no route
+  if (x->failure != NULL) // it may have no route
     return;
   const unsigned status = MHD_HTTP_CONTENT_TOO_LARGE;
   const header_number *json_size = &x->headers.inference_header_length;
@@ -96,7 +96,7 @@ void exchange_fail_as_misread(exchange *x)
   exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the server can read the request in more than one way");
 }
 
-// Two readers have read the head: they must have read the same.
+// Do libmicrohttpd and the scan agree about the head?
 static bool is_as_sent(const exchange *x)
 {
   const scanned_request *sent = connection_scanned(x->connection);
@@ -119,7 +119,7 @@ static bool check_head(exchange *x)
     exchange_fail_as_misread(x);
   else
     return true;
-  x->headers.fault = x->failure; // nothing behind it is read
+  x->headers.fault = x->failure; // nothing after this head is read
   return false;
 }
 
@@ -150,7 +150,7 @@ static bool read_version(exchange *x)
   error *e = model_version_read(x->http->server, x->parameters[PARAMETER_MODEL], text, &x->version);
   if (e == NULL || (text[0] >= '0' && text[0] <= '9') || error_get_code(e) != ERROR_INVALID_ARG)
     return !exchange_fail_if_error(x, e);
-  error_free(e); // of a model without labels, where Triton has no such path
+  error_free(e); // a model without labels: Triton has no such path
   return exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
 }
 
@@ -159,7 +159,7 @@ static bool find_route(exchange *x, const char *method, slice path)
   route_match match = route_find(http_server_of(x->http)->routes, route_method_of(method), path);
   if (match.methods == 0)
     return exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
-  if (!access_check_key(x, match.category)) // as Triton does, before it looks at the method
+  if (!access_check_key(x, match.category)) // before the method, as in Triton
     return false;
   if (match.route == NULL) {
     static const char *const allowed[] = {[METHOD_GET] = "GET, HEAD",
@@ -173,7 +173,7 @@ static bool find_route(exchange *x, const char *method, slice path)
   return take_parameters(x, match.parameters);
 }
 
-// When all connections are taken, those that came later are for whoever looks after the server.
+// Connections beyond the limit are for operators only.
 static bool check_room(exchange *x)
 {
   if (!connection_is_surplus(x->connection) || x->route->category == CATEGORY_HEALTH ||
@@ -185,7 +185,7 @@ static bool check_room(exchange *x)
                        x->http->options.connection_limit);
 }
 
-// Is the body as large as it may be? What comes without a length is told how large that is.
+// Is the announced body too large? For a body without a length this sets the limit.
 static bool check_size(exchange *x)
 {
   const request_headers *headers = &x->headers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of one request on its loop thread: admitted by its headers, received, handled, answered.
-// libmicrohttpd calls exchange_handle once when the headers are there, once for each piece of the
-// body, once at the end, and again after a suspension.
+// The life of a request on its loop thread: admitted by its headers, received, handled, answered.
+// libmicrohttpd calls exchange_handle when the headers are complete, for each piece of the body, at
+// the body's end, and after each suspension.
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/clock.h"
@@ -11,8 +11,8 @@
 
 #include <stdlib.h>
 
-#define STATUS_NOT_SENT    499   // in the access log: the client left before the reply was made
-#define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
+#define STATUS_NOT_SENT    499   // for the access log: the client left before the reply was made
+#define DROPPED_BODY_BYTES 65536 // up to this size a refused request's body is read and dropped
 
 static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
 {
@@ -40,8 +40,8 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   return x;
 }
 
-// The client left after the exchange was resumed and before it was handled again: its last step
-// releases what the core or a job gave, and the reply goes nowhere.
+// The client left after the exchange was resumed, before it was handled again. The last step
+// releases what the core or a job gave; its reply is dropped.
 static void finish_unsent(exchange *x)
 {
   exchange_enter(x, EXCHANGE_REPLIED);
@@ -76,8 +76,8 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
   exchange_unref(x);
 }
 
-// The client has left: tells the core that nobody waits for the response, or for the model. Any
-// thread that holds a reference.
+// The client has left: cancels the inference or the wait for a model. Any thread that holds a
+// reference.
 static void cancel(exchange *x)
 {
   if (x->inference != NULL)
@@ -86,7 +86,7 @@ static void cancel(exchange *x)
     NEREID_ModelWaitCancel(x->wait);
 }
 
-// May the rest of a refused request be read and dropped, so that the connection can live on?
+// Shall the rest of a refused request be read and dropped, to keep the connection?
 static bool is_worth_dropping(const request_headers *headers)
 {
   return headers->fault == NULL && !headers->chunked && !headers->expects_continue &&
@@ -136,7 +136,7 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
   return exchange_refuse(x);
 }
 
-// Has libmicrohttpd read the body that was sent?
+// Did libmicrohttpd read the whole body that the scan saw?
 static bool check_whole(exchange *x)
 {
   const scanned_request *sent = connection_scanned(x->connection);
@@ -169,7 +169,7 @@ static void handle_body(exchange *x)
     x->route->handle(x);
 }
 
-// The request is complete. False when it is to be dropped.
+// Handles the complete request. False when the server is stopping, and the request is dropped.
 static bool handle(exchange *x)
 {
   if (!http_server_handling_began(x->http))
@@ -227,7 +227,7 @@ void exchange_suspend(exchange *x, exchange_step next)
 
 void exchange_resume(exchange *x)
 {
-  exchange_ref(x); // as soon as it is resumed it may be over, and the listener with it
+  exchange_ref(x); // once resumed, the exchange may end, and the listener with it
   MHD_resume_connection(x->mhd);
   loop_core_wake(&x->loop->core);
   exchange_unref(x);

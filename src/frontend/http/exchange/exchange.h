@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request and its reply, from the headers to the last byte sent. Referenced by its connection
-// until the reply is sent, by the core while it has the request, and by a reply that sends tensors
-// from its memory. All calls are made on the connection's loop thread unless they say otherwise.
+// One request and its reply, from the headers to the last byte sent. References: its connection
+// until the reply is sent, the core while it has the request, and a reply that sends tensors from
+// the exchange's memory. Functions are called on the connection's loop thread unless their comments
+// say otherwise.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_H
 
@@ -30,16 +31,16 @@ typedef struct exchange exchange;
 typedef struct access_entry access_entry;
 
 #define EXCHANGE_ARENA_BYTES 6144
-#define SHORT_REPLY_BYTES    (14u << 10) // with its head, a record of TLS
+#define SHORT_REPLY_BYTES    (14u << 10) // with its head, one TLS record
 
 typedef enum exchange_phase {
-  EXCHANGE_RECEIVING, // headers are here, the body is coming
-  EXCHANGE_DROPPING,  // refused; the rest of a small body is read and dropped
+  EXCHANGE_RECEIVING, // the headers are complete, the body is coming
+  EXCHANGE_DROPPING,  // refused; a small body's rest is read and dropped
   EXCHANGE_WAITING,   // the core or a job has it, the connection is suspended
   EXCHANGE_REPLIED,   // the reply is made
 } exchange_phase;
 
-// Continues an exchange on its loop thread after exchange_resume.
+// Continues an exchange on its loop thread, after exchange_resume.
 typedef void (*exchange_step)(exchange *x);
 
 struct exchange {
@@ -50,35 +51,35 @@ struct exchange {
   refcount references;
   exchange_phase phase;
 
-  unsigned method;  // route_method bit; 0: none that a route has
+  unsigned method;  // route_method bit; 0: a method without routes
   bool is_http_1_0; // not 1.1
   bool is_head;     // HEAD: the reply has no body
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
-  int64_t version;                         // the same as a number, -1 when the path has none
+  int64_t version;                         // the version as a number, -1 when the path has none
   request_headers headers;
-  const char *remote_reason; // why its client may not bring code, else NULL; static
+  const char *remote_reason; // why the client may not bring code, else NULL; static
   body body;
-  json_t *json;            // it as a tree, where exchange_read_json was called
+  json_t *json;            // the body as a tree, after exchange_read_json
   uint64_t received_bytes; // of the body, as sent
 
-  exchange_step next;       // what a resumed exchange does; NULL: it replies
-  void (*job)(exchange *x); // what a job thread does; see exchange_run_job
-  struct job queued;        // the same for jobs.h
-  inference *inference;     // of an infer request, else NULL
-  NEREID_ModelWait *wait;   // of a question about a model that had to be loaded; else NULL
+  exchange_step next;       // run after exchange_resume; NULL: send the reply
+  void (*job)(exchange *x); // run by a job thread; see exchange_run_job
+  struct job queued;        // queues `job`
+  inference *inference;     // NULL for other routes
+  NEREID_ModelWait *wait;   // a control request's wait for its model, else NULL
   access_entry *access;     // exchange_parts.h; NULL without an access log
-  uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
+  uint64_t received_ns;     // when the headers were complete; 0 while nothing is traced
 
   unsigned status;            // of the reply
-  uint64_t reply_bytes;       // of the reply's body, so far as it is made
+  uint64_t reply_bytes;       // of the reply's body, as far as it is made
   struct MHD_Response *reply; // NULL until made
-  buffer text;                // of the reply, where it is not the core's
-  size_t reserved;            // from the budget, for the text
+  buffer text;                // the reply's text, if the front end makes one
+  size_t reserved;            // from the budget, for `text`
   bool is_short;              // head and body go out in one system call
-  bool last;                  // the connection is closed after the reply
-  const char *failure;        // the reply's text when it is an error, in the arena
-  const char *failure_header; // one more header of that reply, or NULL
+  bool last;                  // the connection closes after the reply
+  const char *failure;        // the error reply's text, in the arena; NULL: no error
+  const char *failure_header; // one more header of the error reply, or NULL
   const char *failure_value;
 
   arena arena;
@@ -95,78 +96,76 @@ void exchange_unref(exchange *x); // any thread
 
 // --- For handlers
 
-// Suspends the connection until exchange_resume; `next` then runs on the loop thread.
+// Suspends the connection until exchange_resume; then `next` runs on the loop thread.
 void exchange_suspend(exchange *x, exchange_step next);
 void exchange_resume(exchange *x); // any thread, once for each suspension
 
-// Runs `job` on a thread for its kind and then `next` on the loop
-// thread: for calls that may block, and for work that would hold the loop's other clients up.
-// `next` is NULL where `job` made the reply.
+// Runs `job` on a job thread of this kind, then `next` on the loop: for calls that may block, and
+// work that would delay the loop's other clients. `next` is NULL if `job` makes the reply.
 void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next);
 
-// Runs `job`, unless the exchange is over, and then `next`: here where it is work on few bytes,
-// else as exchange_run_job does.
+// Runs `job`, unless the exchange is over, and then `next`: here if `bytes` are few, else as
+// exchange_run_job does.
 void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange *x),
                   exchange_step next);
 
-// It has failed, or its client left while it was suspended: no reply is to be made, and it must not
-// be suspended again.
+// The exchange has failed, or its client left during a suspension: it must not get another reply
+// nor be suspended again.
 bool exchange_is_over(const exchange *x);
 
-// The body as a JSON object, which lives as long as the exchange. NULL for an empty body and for
-// JSON of another kind, which says as little, as in Triton. Errors: it is no JSON, or too large to
-// be built. Once for an exchange.
+// Reads the body as a JSON object, which lives as long as the exchange. NULL for an empty body and
+// for other JSON, as in Triton. Errors: no JSON, or too large a tree. Once per exchange.
 error *exchange_read_json(exchange *x, json_t **object);
-// The same; false: the exchange has failed.
+// The same; false when the exchange has failed.
 bool exchange_parse_json(exchange *x, json_t **object);
 
-// --- Replies: the first one made counts
+// --- Replies. The first one made counts.
 
-// {"error": "<text>"} with `status`. Returns false, for callers that say so to theirs.
+// Fails with {"error": "<text>"} and `status`. Always returns false, for the caller to return.
 bool exchange_fail(exchange *x, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-// The same from an error, with the status that its code stands for; releases it. The first of each
-// pair does nothing and returns false for NULL.
+// Fails with an error's text and status, and releases it; returns true. Does nothing for NULL;
+// returns false.
 bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned);
 bool exchange_fail_if_error(exchange *x, error *failure_owned);
-// The same from what became of the body; returns false for BODY_OK.
+// The same for the result of a body function; BODY_OK is no failure.
 bool exchange_fail_if_body(exchange *x, body_result why);
-// The status of an error, and its text as in a failed reply.
+// The status for an error code; and an error's text as JSON.
 unsigned exchange_status_of(TRITONSERVER_Error_Code code);
 void exchange_append_failure(buffer *json, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// One more header for the failure that was just made; both texts are static.
+// Adds a header to the failure that was just made; both texts live as long as the exchange.
 void exchange_fail_header(exchange *x, const char *name, const char *value);
 
-// 200 without a body, unless it has failed.
+// 200 without a body, unless the exchange has failed.
 void exchange_reply_ok(exchange *x);
 // `status` without a body.
 void exchange_reply_empty(exchange *x, unsigned status);
-// 200 with x->text, which is JSON, unless it has failed.
+// 200 with x->text, which is JSON, unless the exchange has failed.
 void exchange_reply_json(exchange *x);
-// 200 with a reply that the handler made (x->reply_bytes is set by the handler); NULL: it could
-// not, which is 503 if it said nothing else.
+// 200 with the handler's response, whose size the handler set in x->reply_bytes. NULL: 503, unless
+// the exchange has failed already.
 void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);
 
-// Counts x->text, if it is long, as work for the budget. False: there is no room for it.
+// Counts a long x->text for the budget. False: the budget has no room.
 bool exchange_count_text(exchange *x);
-// The same once, where the text is to be the reply. False: the exchange has failed.
+// The same for a text that becomes the reply, at most once. False: the exchange has failed.
 bool exchange_text_fits(exchange *x);
 void exchange_drop_text(exchange *x);
 
-// --- libmicrohttpd's responses, made whole or not at all: a reply that lacks a header for want of
-// memory would be read wrongly
+// --- libmicrohttpd's responses. They are made whole or not at all, because a client would misread
+// a reply without one of its headers.
 
-// Adds a header. NULL when there is no response or memory is short; the response is gone then.
+// Adds a header. If that fails, or the response is NULL, returns NULL and the response is freed.
 struct MHD_Response *response_with(struct MHD_Response *response_owned, const char *name,
                                    const char *value);
-// Adds the load report that the request's fields ask for, if there is one.
+// Adds the load report that the request asks for, if there is one.
 struct MHD_Response *response_with_load(struct MHD_Response *response_owned, const exchange *x);
 
-// A response whose body has that many bytes, which are all there, is going to be made.
+// Notes that the reply's body has `size` bytes, all in memory.
 void exchange_note_body(exchange *x, size_t size);
 
-// A response that is sent from x->text. NULL when memory is short.
+// Makes a response that is sent from x->text. NULL when memory is short.
 struct MHD_Response *response_of_text(exchange *x, const char *content_type);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of the log about a request. Any thread that has the exchange.
+// Log lines about a request. Any thread that has the exchange.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_LOG_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_LOG_H
 
@@ -8,10 +8,10 @@
 
 struct exchange;
 
-// What a line of the log about this request is about; NULL is about none.
+// Describes the exchange for a log line. NULL is allowed.
 NEREID_LogSubject exchange_subject(const struct exchange *x);
 
-// A line of the log about the exchange, which may be NULL.
+// Writes a log line about the exchange, which may be NULL.
 #define EXCHANGE_LOG_AT(level, x, ...)                                                             \
   do {                                                                                             \
     if (TRITONSERVER_LogIsEnabled(level)) {                                                        \

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of an exchange share: its life (exchange.c), admission by its headers
-// (admission.c), its replies (reply.c), and its line in the access log (access_entry.c). Loop
-// thread.
+// Shared by the files of an exchange: its life (exchange.c), admission by its headers
+// (admission.c), its replies (reply.c), its access log line (access_entry.c). Loop thread.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_PARTS_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_PARTS_H
 
 #include "frontend/http/exchange/exchange.h"
 
-// What the first line says.
+// The request's first line.
 typedef struct request_line {
   const char *method;
   const char *path;
   const char *version;
 } request_line;
 
-// The only way to another phase: asserts that it may follow.
+// Changes the phase; asserts that the change is allowed.
 void exchange_enter(exchange *x, exchange_phase phase);
 
-// A moment of the inference's trace, if it has one.
+// Records a moment in the inference's trace, if it is traced.
 void exchange_record_moment(const exchange *x, const char *name);
 
 static inline bool exchange_has_body(const exchange *x)
@@ -25,28 +24,29 @@ static inline bool exchange_has_body(const exchange *x)
   return x->headers.chunked || x->headers.content_length.value > 0;
 }
 
-// Finds the route and makes room for the body. False when the exchange has failed.
+// Checks the headers, finds the route and makes room for the body. False when the exchange has
+// failed.
 bool exchange_admit(exchange *x, const request_line *line);
 
-// libmicrohttpd reads another request than was sent.
+// Fails because libmicrohttpd reads another request than the scan.
 void exchange_fail_as_misread(exchange *x);
 
-// Hands the reply to libmicrohttpd.
+// Gives the reply to libmicrohttpd.
 enum MHD_Result exchange_send_reply(exchange *x);
 
-// Releases a reply that libmicrohttpd has, or that is not sent.
+// Releases a reply that libmicrohttpd has, or that will not be sent.
 void exchange_drop_reply(exchange *x);
 
-// Sends the failure while the request is still coming, and gives the connection up (MHD_NO).
+// Sends the failure while the body is still coming, and gives up the connection (MHD_NO).
 enum MHD_Result exchange_refuse(exchange *x);
 
-// What the access log says of a request, gathered while it lives; nothing without an access log.
-// The first line and the headers are there.
+// Begins the access log's record of a request whose headers are complete. Without an access log
+// these functions do nothing.
 void access_entry_begin(exchange *x, const request_line *line);
-// The request is over with this status: the line is written.
+// Writes the line of a request that is over.
 void access_entry_end(const exchange *x, unsigned status);
 
-// A request that has no exchange was refused: its line has no more than its status.
+// Writes a line with a status only, for a request that was refused before it had an exchange.
 void access_entry_refused(const connection *c, unsigned status);
 
 // exchange_calls.refuse

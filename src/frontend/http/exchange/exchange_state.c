@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an exchange is at and holds: its phases, what the log and a trace say of it, its references
-// and its reply's text.
+// An exchange's phases, its description for log and trace, its references, and its text's budget.
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/state.h"
@@ -11,7 +10,7 @@
 
 #define TO(phase) STATE_BIT(EXCHANGE_##phase)
 
-// The phases that may follow one, bit by bit.
+// The phases that may follow each phase, as bits.
 static const unsigned allowed[] = {
     [EXCHANGE_RECEIVING] = TO(DROPPING) | TO(WAITING) | TO(REPLIED),
     [EXCHANGE_DROPPING] = TO(REPLIED),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of control requests. Loop and job threads.
+// JSON bodies of control requests. Loop and job threads.
 #include "frontend/http/exchange/exchange.h"
 
 #include "base/json_bounds.h"

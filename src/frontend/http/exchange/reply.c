@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replies of an exchange: failures, JSON, and how each is sent. Loop thread, but failures and
-// replies are made by jobs, too.
+// An exchange's replies: failures, JSON, and how each is sent. Loop thread; jobs make failures and
+// replies, too.
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/buffer.h"
@@ -15,9 +15,9 @@
 #include <stdio.h>
 
 #define JSON_TYPE         "application/json"
-#define MAX_FAILURE_BYTES 2048 // of an error's text: it may repeat what the client sent
+#define MAX_FAILURE_BYTES 2048 // of an error's text, which may quote the client
 
-// Cuts a text off before byte `size`, behind a whole character.
+// Cuts a text before byte `size`, at the begin of a character, and appends "…".
 static void cut_text(char *text, size_t size)
 {
   while (size > 0 && ((unsigned char)text[size] & 0xc0) == 0x80)
@@ -57,7 +57,7 @@ static void fail_va(exchange *x, unsigned status, const char *format, va_list ar
   x->failure = json.failed ? NULL : arena_copy_text(&x->arena, buffer_view(&json));
   if (x->failure != NULL)
     return;
-  x->status = MHD_HTTP_SERVICE_UNAVAILABLE; // nobody can tell what else there was to say
+  x->status = MHD_HTTP_SERVICE_UNAVAILABLE; // no memory for the original text
   x->failure = "{\"error\":\"out of memory\"}";
 }
 
@@ -97,7 +97,7 @@ bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned)
   return exchange_fail_if_error(x, error_from_abi(failure_owned));
 }
 
-// HTTP's unit is the second: rounded up.
+// Retry-After is in seconds, rounded up.
 __attribute__((noinline)) static void tell_retry(exchange *x, uint64_t after_ns)
 {
   char text[24];
@@ -176,7 +176,7 @@ static void unref(void *exchange_pointer)
   exchange_unref(exchange_pointer);
 }
 
-// Sends what lives as long as the exchange, which is given back at once when memory is short.
+// A response from text that lives as long as the exchange, which it references.
 static struct MHD_Response *response_of_own(exchange *x, slice text, const char *content_type)
 {
   exchange_note_body(x, text.size);
@@ -248,12 +248,12 @@ enum MHD_Result exchange_send_reply(exchange *x)
   return queued;
 }
 
-// Replies while the request is still coming and gives the connection up. `more`: further fields, as
-// lines; `announced`: its body's length, 0 when it is not known.
+// Replies while the request is still coming, and gives up the connection. `more`: further header
+// lines; `announced`: the body's length, 0 if unknown.
 static void refuse_connection(connection *c, unsigned status, const char *more, const char *json,
                               uint64_t announced)
 {
-  char text[8 * MAX_FAILURE_BYTES]; // each byte may be escaped with six
+  char text[8 * MAX_FAILURE_BYTES]; // escaping makes at most six bytes of one
   int size = snprintf(text, sizeof(text),
                       "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
                       "Content-Length: %zu\r\n%s\r\n%s",
@@ -274,8 +274,7 @@ enum MHD_Result exchange_refuse(exchange *x)
   return MHD_NO;
 }
 
-// What is wrong with a request that got a page of libmicrohttpd's and of which nothing else is
-// known.
+// The error's text for a page of libmicrohttpd's, if no fault is known.
 static const char *page_text(unsigned status)
 {
   switch (status) {
@@ -295,8 +294,7 @@ static const char *page_text(unsigned status)
   }
 }
 
-// Before its exchange: the first line or a field is at fault, or libmicrohttpd has no room for
-// them.
+// Refuses a request before its exchange exists: its first line or a field is malformed or too long.
 static void refuse_head(connection *c, unsigned status, const char *why)
 {
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
@@ -316,7 +314,7 @@ bool exchange_refuse_connection(connection *c, unsigned status)
   if (fault != NULL)
     status = fault->status;
   if (status < MHD_HTTP_BAD_REQUEST)
-    status = MHD_HTTP_BAD_REQUEST; // a page that sends clients elsewhere
+    status = MHD_HTTP_BAD_REQUEST; // a redirecting page
   const char *why = fault != NULL ? fault->text : page_text(status);
   if (x == NULL) {
     refuse_head(c, status, why);

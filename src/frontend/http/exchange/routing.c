@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the row of a path in the route table. Loop threads, before a request's body is taken.
+// Finds the row of a path in the route table. Loop threads, before a request's body is read.
 #include "frontend/http/exchange/routing.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 #include <strings.h>
 
 static const struct {
-  slice name; // as it stands in a pattern
+  slice name; // as in a row's path
   route_parameter parameter;
 } placeholders[] = {
     {{"{model}", 7}, PARAMETER_MODEL},
@@ -44,7 +44,7 @@ slice route_path_of(const char *target)
   return slice_of(authority.data + authority.size);
 }
 
-// Takes the segment up to the next '/' off the front of `rest`, which begins with '/'.
+// Takes the first segment of `rest`, which begins with '/'.
 static slice take_segment(slice *rest)
 {
   const char *start = rest->data + 1;
@@ -65,7 +65,7 @@ static bool is_label_char(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-// Decimal, or what may be a label.
+// Decimal digits, or a possible label.
 static bool is_version(slice text)
 {
   bool label = text.size > 0 && is_label_char(text.data[0]);
@@ -113,7 +113,7 @@ static bool matches(const char *pattern_text, slice path, slice parameters[PARAM
 route_match route_find(const route_table *table, unsigned method, slice path)
 {
   route_match match = {0};
-  const char *matched = NULL; // the pattern that matched first: rows of other patterns are out
+  const char *matched = NULL; // the first row's that matches; rows with other paths are skipped
   for (size_t i = 0; i < table->count; i++) {
     if (matched != NULL && strcmp(matched, table->rows[i].path) != 0)
       continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What exchanges and handlers share of a running HTTP listener besides what each listener has.
+// The state of a running HTTP listener that exchanges and handlers share.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H
 
@@ -16,15 +16,15 @@
 #include <stdatomic.h>
 
 typedef struct http_server {
-  listener listener; // whose busy requests are those being handled, suspended ones too
+  listener listener; // its `busy` counts requests being handled, suspended ones too
   const route_table *routes;
   connections *connections;
   loops *loops;
-  parallel parallel;                     // parts of long computations, as jobs
+  parallel parallel;                     // runs parts of long computations as jobs
   struct MHD_Response *empty_reply;      // shared by all replies without a body
   struct MHD_Response *empty_json_reply; // the same with application/json
-  _Atomic bool stopping;                 // nothing new is handled
-  _Atomic size_t unanswered;             // requests whose reply is not sent
+  _Atomic bool stopping;                 // no more requests are handled
+  _Atomic size_t unanswered;             // requests whose reply is not sent yet
 } http_server;
 
 static inline http_server *http_server_of(listener *l)
@@ -43,7 +43,8 @@ static inline void http_server_request_ended(listener *l)
   drain_count_down(&l->drain, &http_server_of(l)->unanswered);
 }
 
-// Around the handling of a complete request; false when the server is stopping: drop it.
+// Call before a complete request is handled; listener_done ends it. False when the server is
+// stopping: drop the request.
 static inline bool http_server_handling_began(listener *l)
 {
   listener_busy(l);

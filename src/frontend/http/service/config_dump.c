@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET /v2/nereid/config_dump: the flags that the server was started with. They tell of paths and
-// of what is not protected, so they are shown to whoever may bring code (docs/security.md).
+// GET /v2/nereid/config_dump: the flags that the server was started with. They reveal paths and
+// what is unprotected, so only clients that may bring code see them (docs/security.md).
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Health, metadata, configuration and statistics: questions that the core answers at once.
-// Handlers run on loop threads.
+// Health, metadata, configuration, statistics. Handlers run on loop threads.
 #include "frontend/http/service/routes.h"
 
 #include "frontend/common/admin/model_admin.h"
@@ -27,7 +26,7 @@ static void ask_server(exchange *x)
   reply_ready(x, failure, ready);
 }
 
-// Backends are asked about their instances, and may take their time: the loop does not wait.
+// A job, because backends are asked about their instances and may take long.
 void handle_server_ready(exchange *x)
 {
   if (listener_is_leaving(x->http)) {
@@ -82,7 +81,7 @@ static void awaited(NEREID_ModelWait *wait, void *exchange_pointer)
   exchange_resume(exchange_pointer);
 }
 
-// `ask` is called when the model is loaded; it is loaded for it where that is done on demand.
+// Calls `ask` when the model is loaded; loads it first, if the server loads on demand.
 static void ask_when_loaded(exchange *x, exchange_step ask)
 {
   bool waits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts, drains and stops listeners of HTTP: libmicrohttpd's loops and the watcher.
+// Starts, drains and stops HTTP listeners: the loops and the watcher.
 #include "frontend/http/service/http_server.h"
 
 #include "base/clock.h"
@@ -24,7 +24,7 @@ static error *make_shared_replies(http_server *http)
   return NULL;
 }
 
-// The loops are there before anything is accepted; the socket listens meanwhile.
+// Starts the loops before the watcher accepts; until then clients wait in the backlog.
 static error *start(listener *l, const route_table *routes)
 {
   http_server *http = http_server_of(l);
@@ -46,7 +46,7 @@ static error *start_http(listener *l)
 
 static error *start_metrics(listener *l)
 {
-  l->budget.limit = machine_memory() / 4; // whatever HTTP's flag says: a scrape has no body
+  l->budget.limit = machine_memory() / 4; // not by HTTP's flag: scrapes have no body
   return start(l, &metrics_routes);
 }
 
@@ -54,7 +54,8 @@ static size_t drain_until(listener *l, uint64_t deadline_ns)
 {
   http_server *http = http_server_of(l);
   connections_stop_accepting(http->connections);
-  // Each client is told with its next reply to close; who has none on its way is closed here.
+  // Clients with a request in flight learn from its reply to close; connections without one are
+  // closed here.
   while (connections_count_open(http->connections) > 0 && clock_monotonic_ns() < deadline_ns) {
     loops_close_idle(http->loops);
     if (drain_wait(&l->drain, &http->unanswered, deadline_ns) == 0)

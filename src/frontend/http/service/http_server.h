@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP: KServe v2 on one port (docs/http.md). Its threads are its own: the loops (loop.h) and one
+// KServe v2 over HTTP on one port (docs/http.md). It has its own threads: the loops (loop.h) and a
 // watcher (watcher.c).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 #define NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
@@ -8,8 +8,8 @@
 
 extern const listener_protocol http_protocol;
 
-// GET /metrics (metrics.c), which answers when the inference port is full and stays up while that
-// one drains.
+// GET /metrics on a port of its own (metrics.c), which answers while the inference port is full or
+// drains.
 extern const listener_protocol metrics_protocol;
 
 #endif

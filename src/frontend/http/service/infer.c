@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends inference requests through the core. Requests are made and replies are formatted on loop
-// threads; the two callbacks come from threads of the core.
+// Sends inference requests through the core. Requests and replies are made on loop threads, long
+// ones by jobs; the core's threads call the hooks.
 #include "frontend/http/service/http_inference.h"
 
 #include "base/clock.h"
@@ -9,7 +9,7 @@
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
 
-// A model that may yet be loaded is looked at when the body is there.
+// A model that may yet be loaded on demand is checked later, after the body.
 static inline bool read_transactions(exchange *x, uint32_t *flags)
 {
   *flags = 0;
@@ -29,7 +29,7 @@ static inline error *check_transactions(uint32_t flags)
                          "HTTP end point doesn't support models with decoupled transaction policy");
 }
 
-// How many bytes of tensors are announced behind the JSON part.
+// Announced bytes of tensors behind the JSON part.
 static uint64_t announced_tensors(const request_headers *headers)
 {
   const header_number *json_size = &headers->inference_header_length;
@@ -65,7 +65,7 @@ static void ref(inference *life)
 
 static void unref(inference *life)
 {
-  exchange_unref(http_inference_of(life)->exchange); // and with it `life`
+  exchange_unref(http_inference_of(life)->exchange); // and maybe frees `life`
 }
 
 static void resume(inference *life)
@@ -94,13 +94,13 @@ static void settle(exchange *x)
   inference_settle(x->inference);
 }
 
-// The core is done: the reply is made, where it is long by a worker.
+// Makes the reply of the core's response; a job makes a long one.
 static void finish(exchange *x)
 {
   exchange_run(x, x->inference->tensors.converted_bytes, JOB_FINISHES, reply, settle);
 }
 
-// Waits for the response without holding the loop up, if it is not there already.
+// Waits for the response, if it is not there, without blocking the loop.
 static void await_response(exchange *x)
 {
   if (inference_is_done(x->inference)) {
@@ -112,7 +112,7 @@ static void await_response(exchange *x)
     exchange_resume(x);
 }
 
-// The body is read: the request is complete, or the exchange has failed.
+// Submits the request that `fill` has completed, unless the exchange has failed.
 static void submit(exchange *x)
 {
   http_inference *i = inference_of(x);
@@ -143,7 +143,7 @@ static void copy_shared(exchange *x)
   exchange_fail_if_error(x, inference_make_copies(x->inference));
 }
 
-// What the request takes from the client's memory is copied, here if it is little.
+// Copies inputs out of the client's memory, here if they are few bytes.
 static void complete(exchange *x)
 {
   exchange_run(x, inference_copy_work(x->inference), inference_copy_kind(x->inference), copy_shared,
@@ -169,7 +169,7 @@ static void begin_trace(exchange *x, inference *life)
                         x->received_ns == 0 ? now : x->received_ns, now);
 }
 
-// Outputs are in the exchange's arena, or refer to it. NULL: the exchange has failed.
+// Made in the exchange's arena, to which outputs may refer. NULL: the exchange has failed.
 static http_inference *make_inference(exchange *x, const infer_operation *operation)
 {
   bool streams = operation->reply == NULL;
@@ -199,7 +199,7 @@ error *infer_choose_version(http_inference *i)
   return NULL;
 }
 
-// The request is made.
+// The core's request exists: reads the body into it.
 static inline void begin(exchange *x, http_inference *i)
 {
   begin_trace(x, &i->life);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a body to a request of the core. Tensors are handed on as slices of the body, or of the
-// arena for those that came as JSON. Loop threads.
+// Turns a body into the core's request. Tensors are slices of the body, or of the arena if they
+// came as JSON. Loop threads; jobs for long bodies.
 #include "frontend/http/service/http_inference.h"
 
 #include "frontend/common/admin/model_admin.h"
@@ -13,9 +13,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define RAW_INPUT "raw_input" // the core knows which input of the model it is
+#define RAW_INPUT "raw_input" // the core finds the model's input
 
-// How much of the body is JSON. False when the header cannot be: the exchange has failed.
+// The size of the body's JSON part. False when the header is invalid: the exchange has failed.
 static bool json_size_of(exchange *x, size_t *size)
 {
   const header_number *number = &x->headers.inference_header_length;
@@ -97,7 +97,7 @@ static bool set_options(exchange *x, http_inference *i, const infer_request_json
       exchange_fail_if(x, TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(i->life.request,
                                                                               json->timeout_us)))
     return false;
-  // Those with a meaning are members of an infer request already; generate knows none.
+  // infer has taken parameters with a meaning out already; generate has none.
   for (size_t k = 0; k < json->parameters.count; k++)
     if (exchange_fail_if_error(x,
                                request_parameter_give(i->life.request, &json->parameters.items[k])))
@@ -105,8 +105,8 @@ static bool set_options(exchange *x, http_inference *i, const infer_request_json
   return true;
 }
 
-// Tensors that came as JSON count like the body, but for those that the exchange's own memory
-// holds: most requests are small, and all threads share the count.
+// Counts tensors from JSON for the budget, unless they fit in the exchange's own memory: most
+// requests are small, and all threads share the counter.
 static bool reserve_tensors(exchange *x, const infer_request_json *json)
 {
   return json->json_data_size < EXCHANGE_ARENA_BYTES ||
@@ -187,9 +187,9 @@ bool infer_fill_request(exchange *x, http_inference *i)
 
 // ---- generate ----
 
-#define ZEROES_BEHIND 16 // what generate_inputs_read asks for
+#define ZEROES_BEHIND 16 // generate_inputs_read needs them
 
-// The inputs as the metadata of the model's version has them.
+// Reads the inputs from the metadata of the model's version.
 static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inputs)
 {
   TRITONSERVER_Message *message;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the core's response to a reply. Binary outputs are sent from where the model wrote them; the
-// response and the exchange live until the last byte is gone. Loop threads.
+// Turns the core's response into a reply. Binary outputs are sent from where the model wrote them;
+// response and exchange live until the last byte is sent. Loop threads; jobs for long replies.
 #include "frontend/http/service/http_inference.h"
 
 #include "frontend/common/json/generate_json.h"
@@ -13,12 +13,12 @@
 
 #define INFERENCE_HEADER "Inference-Header-Content-Length"
 
-// libmicrohttpd keeps 16 bytes for each part of a reply in the memory of the connection, which the
-// request's head may have taken. When there is no room for them it ends the program. There is
-// where the reply's head was just before: with an INFERENCE_HEADER that has more than 100 bytes.
+// For each part of a reply libmicrohttpd needs 16 bytes of the connection's memory, and aborts the
+// program when there is no room. This many parts fit where the reply's head was before: with
+// INFERENCE_HEADER a head has more than 100 bytes.
 #define MAX_PARTS 6
 
-// The text is complete. False when it cannot be sent.
+// Counts the complete text. False when it cannot be sent.
 static bool count_text(exchange *x)
 {
   if (!x->text.failed && !exchange_count_text(x))
@@ -26,7 +26,7 @@ static bool count_text(exchange *x)
   return !x->text.failed && x->failure == NULL;
 }
 
-// Puts the text and the binary outputs in a row, in the arena. NULL when memory is short.
+// Lists the text and the binary outputs, in the arena. NULL when memory is short.
 static slice *list_parts(exchange *x, const infer_response_json *json, size_t *count)
 {
   slice *parts = arena_allocate_array(&x->arena, json->output_count + 1, sizeof(*parts));
@@ -42,8 +42,8 @@ static slice *list_parts(exchange *x, const infer_response_json *json, size_t *c
   return parts;
 }
 
-// Makes all parts the text, of which the first one is, in `coding` or as they are. What memory
-// cannot be had for is seen in x->text.
+// Appends the other parts to the text, the first part, or compresses all of them in `coding`. If
+// memory is short, x->text has failed.
 static void join_parts(exchange *x, const slice *parts, size_t count, content_coding coding)
 {
   if (coding == CODING_IDENTITY) {
@@ -57,7 +57,7 @@ static void join_parts(exchange *x, const slice *parts, size_t count, content_co
   x->text = packed;
 }
 
-// Of several parts libmicrohttpd sends the head by itself, so a copy of a few bytes costs less.
+// Joins parts when copying costs less: libmicrohttpd sends the head of several parts singly.
 static bool are_joined(const slice *parts, size_t count)
 {
   size_t size = 0;
@@ -70,10 +70,10 @@ static void reply_gone(void *http_inference_pointer)
 {
   http_inference *i = http_inference_pointer;
   inference_delete_response(&i->life, i->sent);
-  exchange_unref(i->exchange); // and maybe `i`
+  exchange_unref(i->exchange); // and maybe frees `i`
 }
 
-// Sends the text and the parts behind the first, which are the response's, from where they are.
+// Sends the text, and the response's outputs from where they are.
 static struct MHD_Response *response_of_parts(exchange *x, http_inference *i, const slice *parts,
                                               size_t count)
 {

@@ -4,7 +4,7 @@
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/service/routes.h"
 
-// A member of the request; what is null is as good as absent.
+// Converts a member of the request.
 static log_setting setting_of(const char *name, const json_t *value)
 {
   log_setting setting = {.name = name, .kind = LOG_SETTING_OTHER};

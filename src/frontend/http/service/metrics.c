@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET /metrics: the routes of a listener of its own, which answers when the inference port is full
-// and stays up while that one drains, on its loop's thread; and the handler for the inference port,
-// where a scrape must not hold inferences up: on a thread for jobs.
+// GET /metrics. The metrics port has a listener of its own, which answers on its loop thread even
+// while the inference port is full or drains. On the inference port a job answers, so that a scrape
+// does not delay inferences.
 #include "frontend/common/net/compress.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
@@ -52,7 +52,7 @@ void handle_metrics_too(exchange *x)
   exchange_run_job(x, JOB_COMPUTES, handle_metrics, NULL);
 }
 
-// As Triton: any other path is an empty page.
+// Any other path is an empty page, as in Triton.
 static void handle_other(exchange *x)
 {
   exchange_reply_with(x, response_of_text(x, TEXT_TYPE));

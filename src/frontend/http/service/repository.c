@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The repository extension: index, load, unload. All of it may take long, so the work is done on a
-// job thread; only its start and its reply are made on the loop thread.
+// The repository extension: index, load, unload. They may take long, so a job thread does the work;
+// the loop thread starts it and replies.
 #include "frontend/http/service/routes.h"
 
 #include "base/base64.h"
@@ -15,7 +15,7 @@
 
 // --- The request's JSON
 
-// Reads a member that must be a boolean when it is there.
+// Reads a member that, if present, must be a boolean.
 static bool take_bool(exchange *x, const json_t *object, const char *name, bool *value)
 {
   json_t *member = json_object_get(object, name); // NULL object: NULL
@@ -61,7 +61,7 @@ void handle_repository_index(exchange *x)
 
 // --- Load
 
-// May this client bring the parameter? When not, the exchange has failed.
+// May this client bring the parameter? False: the exchange has failed.
 static bool admit(exchange *x, const char *name, slice value)
 {
   const char *what;
@@ -74,7 +74,7 @@ static bool admit(exchange *x, const char *name, slice value)
   return x->failure == NULL;
 }
 
-// The content of a file, in the arena. False when the exchange has failed, as the next.
+// Decodes a file's content into the arena. False: the exchange has failed. The same for the next.
 static bool read_file(exchange *x, load_parameter *p)
 {
   const slice text = p->value;
@@ -127,7 +127,7 @@ static void load_with(exchange *x, json_t *parameters)
         x, model_admin_load(x->http->server, x->parameters[PARAMETER_MODEL], items, count));
 }
 
-// {"parameter": …} and {"config": …} load the model as it is: Triton says nothing.
+// Warns of members such as "parameter" or "config", which a load ignores; Triton says nothing.
 static void tell_unread(const json_t *object)
 {
   ignored_settings ignored = {0};
@@ -156,8 +156,7 @@ void handle_model_load(exchange *x)
 
 // --- Unload
 
-// A body that cannot be read does not keep a model loaded, as in Triton: whether others are to go
-// with it is all that it can say.
+// As in Triton, an unreadable body does not prevent the unload; it could only ask for dependents.
 static bool wants_dependents(exchange *x)
 {
   json_t *object;

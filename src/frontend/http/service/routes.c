@@ -5,22 +5,21 @@
 #define GET  METHOD_GET
 #define POST METHOD_POST
 
-// The route of a model, and that of one of its versions.
+// A model's route, and that of one of its versions.
 #define OF_MODEL(methods, end, ...)                                                                \
   {methods, "/v2/models/{model}" end, __VA_ARGS__},                                                \
   {                                                                                                \
     methods, "/v2/models/{model}/versions/{version}" end, __VA_ARGS__                              \
   }
 
-// Of all regions of a kind of memory, and of one.
+// For all regions of a kind of memory, and for one region.
 #define OF_MEMORY(methods, kind, end, body, handle)                                                \
   {methods, "/v2/" kind "sharedmemory" end, CATEGORY_SHARED_MEMORY, body, handle},                 \
   {                                                                                                \
     methods, "/v2/" kind "sharedmemory/region/{region}" end, CATEGORY_SHARED_MEMORY, body, handle  \
   }
 
-// The first row that matches wins, so fixed paths come before those with parameters; among the
-// others the busiest come first.
+// The first match wins: fixed paths come before those with parameters, then the busiest first.
 static const route rows[] = {
     OF_MODEL(POST, "/infer", CATEGORY_INFERENCE, BODY_TENSORS, handle_infer),
 
@@ -68,7 +67,8 @@ static const route rows[] = {
     OF_MEMORY(POST, "cuda", "/register", BODY_JSON, handle_memory_register),
     OF_MEMORY(POST, "cuda", "/unregister", BODY_JSON, handle_memory_unregister),
 
-    // The last METRICS_ROWS, where flags ask for them: whoever may read statistics may read these.
+    // The last METRICS_ROWS, only with --metrics-on-http: whoever may read statistics may read
+    // metrics.
     {GET, "/metrics", CATEGORY_STATISTICS, BODY_IGNORED, handle_metrics_too},
     {GET, "/metrics/", CATEGORY_STATISTICS, BODY_IGNORED, handle_metrics_too},
 };

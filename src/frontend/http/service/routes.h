@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of everything that the inference port answers, and the functions behind it
-// (route_handler in routing.h). The documentation and the tests are made from it.
+// The table of everything that the inference port answers, and its handlers (route_handler in
+// routing.h). Documentation and tests are generated from it.
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_ROUTES_H
 #define NEREID_FRONTEND_HTTP_SERVICE_ROUTES_H
 
 #include "frontend/http/exchange/routing.h"
 
 extern const route_table http_routes;
-extern const route_table http_routes_with_metrics; // the same, and GET /metrics
-extern const route_table metrics_routes;           // metrics.c: of the port for metrics
+extern const route_table http_routes_with_metrics; // and GET /metrics
+extern const route_table metrics_routes;           // of the metrics port (metrics.c)
 
 // control.c
 void handle_server_metadata(exchange *x);
@@ -50,8 +50,8 @@ void handle_infer(exchange *x);
 void handle_generate(exchange *x);
 void handle_generate_stream(exchange *x);
 
-// Header time: the model must exist and reply to each request once, for generate it must exist
-// only. Fails the exchange otherwise.
+// Called when the headers are there. For infer the model must exist and not be decoupled, for
+// generate it must exist. Otherwise fails the exchange.
 void infer_admit(exchange *x);
 void generate_admit(exchange *x);
 

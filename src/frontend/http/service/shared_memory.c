@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory extensions: status, register, unregister, for system and CUDA memory. Giving a
-// large region back takes the kernel long, and whatever is asked of a GPU's driver may, so what
-// changes regions runs in a job.
+// The shared memory extensions: status, register, unregister, for system and CUDA memory. Regions
+// change in jobs, because unmapping a large one and calls to a GPU's driver may take long.
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "base/base64.h"
@@ -11,7 +10,7 @@
 #include "frontend/http/service/routes.h"
 #include "gpu/cuda.h"
 
-// The region that the path names; NULL when it names none.
+// The region in the path, or NULL.
 static const char *region_of(const exchange *x)
 {
   const char *name = x->parameters[PARAMETER_REGION];
@@ -35,7 +34,7 @@ void handle_memory_status(exchange *x)
 
 // ---- register ----
 
-// False when the member is there and cannot be: the exchange has failed.
+// Reads an optional size. False: it is invalid and the exchange has failed.
 static bool read_size(exchange *x, const json_t *object, const char *name, uint64_t *value)
 {
   const json_t *member = json_object_get(object, name);
@@ -75,13 +74,13 @@ static void register_system(exchange *x)
   }
 }
 
-// Triton's texts.
+// Fails in Triton's words.
 static bool fail_access(exchange *x, const char *kind, const char *name)
 {
   return exchange_fail(x, MHD_HTTP_BAD_REQUEST, "attempt to access %s '%s'", kind, name);
 }
 
-// False: the exchange has failed. The handle may be of another size than it should.
+// Decodes the handle into the arena. False: the exchange has failed.
 static bool read_handle(exchange *x, const json_t *object, slice *handle)
 {
   const json_t *raw = json_object_get(object, "raw_handle");
@@ -111,7 +110,7 @@ static bool read_given_size(exchange *x, const json_t *object, const char *name,
   return read_size(x, object, name, value);
 }
 
-// Without a GPU nothing of the body counts, as in Triton.
+// Without a GPU the body is not even read, as in Triton.
 static void register_cuda(exchange *x)
 {
   json_t *object;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streamed replies: responses become text where they come, on the backend's threads; the loop takes
-// what there is when the client has read what was before. The rest is the loop's.
+// Streamed replies. Backend threads turn responses into text at once; the loop thread, which runs
+// the rest, takes the text when the client has read the earlier text.
 #include "frontend/http/service/http_inference.h"
 
 #include "base/arena.h"
@@ -14,39 +14,40 @@
 #include <pthread.h>
 #include <string.h>
 
-#define BLOCK_BYTES (16u << 10) // of text that libmicrohttpd asks for at once
-#define MUCH_UNREAD (1u << 20)  // what malloc should not keep
+#define BLOCK_BYTES (16u << 10) // the most that libmicrohttpd asks for at once
+#define MUCH_UNREAD (1u << 20)  // after more unread text than this, malloc must give memory back
 
-// Bytes of events that wait for a client. One event more and the request is cancelled: the client
-// gets what waits, then an event with an error.
+// Bytes of events that may wait for a client. When they would become more, the request is
+// cancelled; the client gets what waits, then an event with an error.
 #define MAX_UNREAD_BYTES (64u << 20)
-#define EVENT_BYTES      1024 // what an event counts beside its text
+#define EVENT_BYTES      1024 // counted for each event beside its text
 
 struct stream {
   exchange *exchange; // referenced by the request until the final response, and by the reply
 
   pthread_mutex_t mutex; // guards what follows up to the blank line
   buffer coming;         // events that the loop has not taken
-  size_t reserved;       // from the budget, for them
+  size_t reserved;       // from the budget, for `coming`
   bool much;             // more than MUCH_UNREAD were unread
   bool final;            // no more responses come
   bool waiting;          // the connection is suspended until something comes
-  unsigned status;       // of the first event; 0: there was none
+  unsigned status;       // of the first event; 0: none yet
 
-  _Atomic size_t unread; // what events count that are not sent
-  _Atomic bool closed;   // nothing is taken any more: it was cut, or nobody reads; under the mutex
+  _Atomic size_t unread; // counted bytes of events that are not sent
+  _Atomic bool closed;   // no more events: the stream was cut, or has no reader; set with the mutex
+                         // held
 
   size_t sent;    // bytes of the exchange's text
-  bool began;     // the status is said
-  bool suspended; // since then
+  bool began;     // the reply's status is decided
+  bool suspended; // suspended after `began`
 };
 
-// What the loop finds.
+// The loop's next step.
 typedef enum stream_step {
   STREAM_TEXT,    // there is text to send
   STREAM_WAIT,    // the connection is suspended
   STREAM_END,     // all is sent
-  STREAM_STOPPED, // the server may not wait any more
+  STREAM_STOPPED, // the server is stopping
 } stream_step;
 
 stream *stream_new(exchange *x)
@@ -77,7 +78,7 @@ static error *append_response(stream *s, TRITONSERVER_InferenceResponse *respons
   return NULL;
 }
 
-// Makes an event. An error of the response, or of writing it, is its event. Returns its status.
+// Writes an event. An error of the response, or of writing, becomes the event. Returns its status.
 static unsigned write_event(stream *s, TRITONSERVER_InferenceResponse *response, buffer *event)
 {
   arena a;
@@ -93,7 +94,7 @@ static unsigned write_event(stream *s, TRITONSERVER_InferenceResponse *response,
   return exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure));
 }
 
-// Adds an event. Returns why it cannot be, or NULL. The mutex is held.
+// Adds an event. Returns the reason when it cannot, else NULL. The mutex is held.
 static const char *add(stream *s, const buffer *event)
 {
   byte_budget *budget = &s->exchange->http->budget;
@@ -109,7 +110,7 @@ static const char *add(stream *s, const buffer *event)
   return s->coming.failed ? "out of memory" : NULL;
 }
 
-// The stream's last event. The mutex is held.
+// Ends the stream with an error event. The mutex is held.
 static void cut(stream *s, const char *why)
 {
   s->coming.failed = false;
@@ -119,7 +120,7 @@ static void cut(stream *s, const char *why)
   atomic_store(&s->closed, true);
 }
 
-// Takes an event on, which may be empty, or drops it. Returns why the stream is cut now, or NULL.
+// Adds an event (status 0: none). Returns the reason if the stream is cut now, else NULL.
 static const char *put(stream *s, const buffer *event, unsigned status, bool final, bool *wake)
 {
   LOCK_SCOPE(&s->mutex);
@@ -148,7 +149,7 @@ void stream_respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
   unsigned status = 0;
   bool wake;
   if (response_owned == NULL)
-    trace_record_now(life->trace, TRACE_INFER_RESPONSE_COMPLETE); // of the end, too
+    trace_record_now(life->trace, TRACE_INFER_RESPONSE_COMPLETE); // at the end, too
   else if (!atomic_load(&s->closed))
     status = write_event(s, response_owned, &event);
   inference_delete_response(life, response_owned);
@@ -163,7 +164,7 @@ void stream_respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
 
 // ---- the loop ----
 
-// Makes what came the exchange's text. The mutex is held.
+// Moves what came to the exchange's text. The mutex is held.
 static void take_events(stream *s)
 {
   s->exchange->text = s->coming;
@@ -172,7 +173,7 @@ static void take_events(stream *s)
   s->reserved = 0;
 }
 
-// Nobody reads any more: the request is cancelled if it is not over.
+// The stream has no reader any more: cancels the request, if it is not over.
 static void close_stream(stream *s)
 {
   exchange *x = s->exchange;
@@ -190,7 +191,7 @@ static void close_stream(stream *s)
     inference_cancel(x->inference);
 }
 
-// Suspends the connection; false when the server stops. The mutex is held.
+// Suspends the connection; false when the server is stopping. The mutex is held.
 static bool suspend(stream *s)
 {
   exchange *x = s->exchange;
@@ -198,7 +199,7 @@ static bool suspend(stream *s)
     exchange_suspend(x, stream_begin);
     return true;
   }
-  if (!http_server_handling_began(x->http)) // it waits for suspended connections
+  if (!http_server_handling_began(x->http)) // the stop waits for suspended connections
     return false;
   s->suspended = true;
   connection_enter(x->connection, CONNECTION_RUNNING);
@@ -213,7 +214,7 @@ static void resumed(stream *s)
   s->suspended = false;
 }
 
-// Takes the events that came, once the last ones are sent, or suspends until there are some.
+// When the earlier text is sent, takes new events, or suspends until some come.
 static stream_step take(stream *s)
 {
   exchange *x = s->exchange;
@@ -233,7 +234,7 @@ static stream_step take(stream *s)
   return STREAM_TEXT;
 }
 
-// libmicrohttpd's reader of replies.
+// Called by libmicrohttpd for the reply's next bytes.
 static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size_t room)
 {
   (void)position;
@@ -253,7 +254,7 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
   const char *text = x->text.data + s->sent;
   size_t left = x->text.size - s->sent;
   size_t size = left < room ? left : room;
-  // Each event is a chunk, if it is not long; half of its end may be sent already.
+  // A short event is one chunk. Half of its end "\n\n" may be sent already.
   size_t before = s->sent > 0 ? 1 : 0;
   const char *end = memmem(text - before, size + before, "\n\n", 2);
   if (end != NULL)
@@ -271,7 +272,7 @@ static void reply_gone(void *stream_pointer)
   stream *s = stream_pointer;
   resumed(s);
   close_stream(s);
-  exchange_unref(s->exchange); // and maybe `s`
+  exchange_unref(s->exchange); // and maybe frees `s`
 }
 
 static void reply(exchange *x, stream *s)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace extension: /v2/trace/setting and /v2/models/{model}/trace/setting. The server's
-// settings are answered on the loop thread; a model's after its backend was asked whether it is
-// ready, on a thread that may wait for that.
+// The trace extension: /v2/trace/setting and /v2/models/{model}/trace/setting. The loop thread
+// answers for the server's settings. A model is first asked whether it is ready, in a job.
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
@@ -9,9 +8,9 @@
 
 #include <string.h>
 
-// --- What the client wants
+// --- The request
 
-// The texts of a member: a list for levels, a text for the others. False: the exchange has failed.
+// The texts of a member: a list for levels, else one text. False: the exchange has failed.
 static bool read_texts(exchange *x, const json_t *value, trace_member *m)
 {
   bool list = strcmp(m->name, trace_key_name(TRACE_KEY_LEVEL)) == 0;
@@ -57,7 +56,7 @@ static bool update(exchange *x)
       trace_service_change(x->http->options.trace, x->parameters[PARAMETER_MODEL], members, count));
 }
 
-// --- What is in force
+// --- The reply
 
 static void reply(exchange *x)
 {

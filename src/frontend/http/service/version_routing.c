@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The labels, the split and the shadows of a model's versions: shown and changed. The core waits
-// for locks only, but a body may be long: a job.
+// Shows and changes the labels, split and shadows of a model's versions. In a job, because the body
+// may be long.
 #include "frontend/http/service/routes.h"
 
 #include "frontend/common/admin/model_admin.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection: what it waits for, which request it is in, how it is refused. Its loop's thread.
+// One connection: its state, its request, and how it is refused. Loop thread.
 #include "frontend/http/transport/registry.h"
 
 #include "base/cleanup.h"
@@ -13,13 +13,15 @@
 
 #define TO(state) STATE_BIT(CONNECTION_##state)
 
-// The states that may follow one, bit by bit. CONNECTION_CLOSED is set by connections_close_idle.
+// The states that may follow each state, as bits. Only connections_close_idle sets
+// CONNECTION_CLOSED.
 static const unsigned allowed[] = {
     [CONNECTION_IDLE] = TO(HEADERS),
     [CONNECTION_HEADERS] = TO(HEADERS) | TO(BODY),
     [CONNECTION_BODY] = TO(BODY) | TO(RUNNING) | TO(REPLY) | TO(IDLE),
     [CONNECTION_RUNNING] = TO(RUNNING) | TO(REPLY) | TO(IDLE),
-    [CONNECTION_REPLY] = TO(REPLY) | TO(RUNNING) | TO(IDLE), // a stream waits for its model again
+    [CONNECTION_REPLY] = TO(REPLY) | TO(RUNNING) | TO(IDLE), // RUNNING: a stream waits for its
+                                                             // model again
     [CONNECTION_CLOSED] = 0,
 };
 
@@ -115,7 +117,7 @@ bool connection_is_surplus(connection *c)
 
 #define INTERRUPTED (-2)
 
-// How many bytes went out, INTERRUPTED, or another negative number.
+// Returns the number of bytes sent, INTERRUPTED, or another negative number.
 static ssize_t send_some(const connection *c, const char *text, size_t size)
 {
   if (c->tls != NULL) {
@@ -126,8 +128,8 @@ static ssize_t send_some(const connection *c, const char *text, size_t size)
   return sent < 0 && errno == EINTR ? INTERRUPTED : sent;
 }
 
-// How much of a refused client is read: of a length that was announced all of it, unless that is
-// absurd. TLS makes it a little more.
+// How many bytes of a refused client are read: the whole announced length and a little for TLS,
+// unless it is absurdly long.
 static uint64_t lingering_bytes(const connection *c, uint64_t announced)
 {
   bool known = announced > 0 && announced <= MAX_LINGER_BYTES;
@@ -143,12 +145,12 @@ void connection_refuse(connection *c, const char *text, size_t size, uint64_t an
     if (sent == INTERRUPTED)
       continue;
     if (sent <= 0)
-      return; // a client that did not even read what came before
+      return; // the client has not even read earlier bytes
     text += sent;
     size -= (size_t)sent;
   }
   if (c->tls != NULL)
-    gnutls_bye(c->tls, GNUTLS_SHUT_WR); // before the stream ends, or the reply seems cut off
+    gnutls_bye(c->tls, GNUTLS_SHUT_WR); // tells the client that the reply is complete
   if (linger_add(c->all->lingering, c->socket_fd, lingering_bytes(c, announced),
                  connections_now_ms()))
     connections_wake(c->all);

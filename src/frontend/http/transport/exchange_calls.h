@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loops and the watcher call of the layer above, which has the exchanges: given at the
-// start, so that nothing here knows what an exchange is.
+// The functions of the layer above (exchanges) that the loops and the watcher call. They are given
+// at the start, so that this layer knows nothing of exchanges.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_EXCHANGE_CALLS_H
 #define NEREID_FRONTEND_HTTP_TRANSPORT_EXCHANGE_CALLS_H
 
@@ -14,14 +14,14 @@ typedef struct exchange exchange;
 
 typedef struct exchange_calls {
   MHD_AccessHandlerCallback handle;       // the context is the loop
-  MHD_RequestCompletedCallback completed; // the same
-  // A request is malformed, or libmicrohttpd is about to send a page of its own with `status`:
-  // refuses it. False when the reply is one that was made here.
+  MHD_RequestCompletedCallback completed; // the context is the loop
+  // Refuses a request that is malformed, or that libmicrohttpd is about to answer with its own page
+  // and `status`. False when the reply is the server's own, and may be sent.
   bool (*refuse)(connection *c, unsigned status);
-  // Any thread.
+  // The rest on any thread.
   void (*ref)(exchange *x);
   void (*unref)(exchange *x);
-  void (*cancel)(exchange *x); // its client has left
+  void (*cancel)(exchange *x); // the client has left
   NEREID_LogSubject (*subject)(const exchange *x);
 } exchange_calls;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From libmicrohttpd's fields to request_headers.
+// Copies libmicrohttpd's fields to request_headers.
 #include "frontend/http/transport/head.h"
 
 #include <string.h>

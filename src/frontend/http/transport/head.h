@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libmicrohttpd hands over of a request's head. Loop threads, once for each request.
+// Reads a request's head from libmicrohttpd. Loop threads, once for each request.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_HEAD_H
 #define NEREID_FRONTEND_HTTP_TRANSPORT_HEAD_H
 
@@ -8,8 +8,8 @@
 #include <microhttpd.h>
 #include <stddef.h>
 
-// For MHD_OPTION_UNESCAPE_CALLBACK: leaves a target as it was sent; route_decode decodes what may
-// be encoded.
+// For MHD_OPTION_UNESCAPE_CALLBACK: leaves the target encoded; route_decode decodes only the parts
+// that may be encoded.
 size_t head_leave_encoded(void *context, struct MHD_Connection *mhd, char *text);
 
 // Reads all header fields of a request.

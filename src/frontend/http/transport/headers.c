@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads request header fields. Called on the loop threads, once for each request.
+// Reads request header fields. Loop threads, once for each request.
 #include "frontend/http/transport/headers.h"
 
 #include "base/text.h"
@@ -37,7 +37,7 @@ static content_coding coding_of(slice name)
   return CODING_UNKNOWN;
 }
 
-// The weight of one element after its name: 1 without "q", negative when malformed.
+// The weight in an element's parameters: 1 without "q", negative when malformed.
 static double weight_of(slice parameters)
 {
   double weight = 1;
@@ -74,7 +74,7 @@ void headers_add(request_headers *headers, slice name, slice value)
 {
   headers->count++;
   value = slice_trim(value);
-  switch (name.size) { // most fields are none of ours: their length says so
+  switch (name.size) { // by length, because most fields are none of these
   case 4:
     if (equals(name, "Host") && ++headers->hosts > 1)
       headers->fault = "the request has more than one Host";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls by which libmicrohttpd sends and receives, in the place of those of the C library and
-// GnuTLS. Any thread of the program; only those with a watch do more than hand on.
-#undef _FORTIFY_SOURCE // with it the C library's header defines recv, inline
+// Replacements for functions of the C library and GnuTLS. Any thread of the program; threads
+// without a watch just call the originals.
+#undef _FORTIFY_SOURCE // else the C library's header defines recv, inline
 #include "frontend/http/transport/library_calls.h"
 
 #include <dlfcn.h>
@@ -47,7 +47,7 @@ static void find_next(void)
 
 // --- What is sent
 
-// The status of a reply that begins so; 0 for a success and for anything else.
+// The status of a reply that begins with `data`, if it is 3xx to 5xx; else 0.
 static unsigned error_status(const char *data, size_t size)
 {
   if (size < STATUS_LINE_SIZE || memcmp(data, "HTTP/1.", 7) != 0 || data[8] != ' ')
@@ -63,7 +63,7 @@ static bool is_taken(int socket_fd, const void *data, size_t size)
   unsigned status = error_status(data, size);
   if (status == 0)
     return false;
-  watch = NULL; // for what the watch sends
+  watch = NULL; // the watch's own sends
   bool taken = w->sends_error(w->context, socket_fd, status);
   watch = w;
   return taken;
@@ -96,7 +96,7 @@ EXPORTED ssize_t gnutls_record_send(gnutls_session_t session, const void *data, 
     return next.record_send(session, data, size);
   if (is_taken(w->socket_of(session), data, size))
     return GNUTLS_E_PUSH_ERROR;
-  watch = NULL; // GnuTLS may send by this function, too
+  watch = NULL; // GnuTLS may call this function itself
   ssize_t sent = w->send_record(session, data, size, next.record_send);
   watch = w;
   return sent;
@@ -113,7 +113,7 @@ static bool is_refused(int socket_fd, void *data, size_t size)
   return !goes_on;
 }
 
-// With TLS it is the session's bytes that come here, which are not HTTP.
+// With TLS this receives encrypted bytes, which are not scanned.
 EXPORTED ssize_t recv(int socket_fd, void *to, size_t size, int flags)
 {
   pthread_once(&next_found, find_next);

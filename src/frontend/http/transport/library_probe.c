@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends known requests through a daemon of its own, on the calling thread. Called once for each
-// listener, before it has threads.
+// Sends known requests through a daemon of its own, on the calling thread. Once for each listener,
+// before it has threads.
 #include "frontend/http/transport/library_probe.h"
 
 #include "frontend/http/transport/head.h"
@@ -19,7 +19,7 @@
 #define MAX_PASSES 100
 #define MAX_BODY   64
 
-// What a daemon made of one request.
+// One request as a daemon has read it.
 typedef struct probe {
   request_scan scan;
   request_headers headers;
@@ -29,7 +29,7 @@ typedef struct probe {
   size_t body_size;
 } probe;
 
-// Each has the body "hello".
+// All have the body "hello".
 static const struct {
   const char *name;
   const char *text;
@@ -78,7 +78,7 @@ static enum MHD_Result handle(void *probe_pointer, struct MHD_Connection *mhd, c
   return MHD_YES;
 }
 
-// Writes the request and lets the daemon read it.
+// Writes the request to a socket and lets the daemon read it.
 static bool send_through(struct MHD_Daemon *daemon, const char *text)
 {
   int ends[2];
@@ -95,14 +95,14 @@ static bool send_through(struct MHD_Daemon *daemon, const char *text)
   for (int i = 0; sent && i < MAX_PASSES; i++) {
     char byte;
     MHD_run_wait(daemon, 0);
-    if (recv(ends[0], &byte, 1, MSG_PEEK) == 0) // the daemon closed: all is read
+    if (recv(ends[0], &byte, 1, MSG_PEEK) == 0) // the daemon has read all and closed
       break;
   }
   close(ends[0]);
   return sent;
 }
 
-// Are the bytes seen, and does libmicrohttpd read what the scan reads, which is what was sent?
+// Did the scan see the bytes, and did both readers read what was sent?
 static bool is_read_well(const probe *p)
 {
   const scanned_request *request = request_scan_first(&p->scan);
@@ -113,7 +113,7 @@ static bool is_read_well(const probe *p)
          memcmp(p->body, "hello", p->body_size) == 0;
 }
 
-// Has libmicrohttpd read one request.
+// Sends one request through a new daemon. *well: it was read as sent.
 static error *ask(const char *text, bool *well)
 {
   probe p = {0};

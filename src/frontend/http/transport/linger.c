@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and drops what refused clients still send. The watcher thread reads, loop threads add.
+// Reads and drops bytes of refused clients. The watcher thread reads, loop threads add.
 #include "frontend/http/transport/linger.h"
 
 #include "base/cleanup.h"
@@ -14,20 +14,20 @@
 #define LINGER_MS          30000
 #define SILENCE_MS         3000
 #define SCRATCH_BYTES      (64u << 10)
-#define READ_RUN_BYTES     (4u << 20) // from one client before the next one's turn
+#define READ_RUN_BYTES     (4u << 20) // read from a client before the next has its turn
 
 typedef struct lingering {
   int socket_fd;
   uint64_t bytes_left;
   uint64_t end_ms;
-  uint64_t heard_ms; // when something came last
+  uint64_t heard_ms; // when bytes last came
 } lingering;
 
 struct linger_list {
   pthread_mutex_t mutex; // guards what follows
   lingering clients[LINGER_MAX_CLIENTS];
   size_t count;
-  char scratch[SCRATCH_BYTES]; // what nobody wants
+  char scratch[SCRATCH_BYTES]; // for dropped bytes
 };
 
 linger_list *linger_new(void)
@@ -57,7 +57,7 @@ bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t n
   int copy = fcntl(socket_fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0)
     return false;
-  shutdown(copy, SHUT_WR); // the client sees the end of the reply at once
+  shutdown(copy, SHUT_WR); // the client sees the reply's end at once
   list->clients[list->count++] = (lingering){
       .socket_fd = copy, .bytes_left = max_bytes, .end_ms = now_ms + LINGER_MS, .heard_ms = now_ms};
   return true;
@@ -69,12 +69,12 @@ static void drop(linger_list *list, size_t i)
   list->clients[i] = list->clients[--list->count];
 }
 
-// True when the client has ended, failed, or sent as much as it may.
+// True when the client has ended, failed, or sent its limit.
 static bool read_one(linger_list *list, lingering *client, uint64_t now_ms)
 {
   for (size_t run = 0; run < READ_RUN_BYTES && client->bytes_left > 0; run += SCRATCH_BYTES) {
     size_t most = client->bytes_left < SCRATCH_BYTES ? (size_t)client->bytes_left : SCRATCH_BYTES;
-    // MSG_TRUNC: TCP drops the bytes in the kernel. Unix sockets do not know it, and copy them.
+    // MSG_TRUNC makes TCP drop the bytes in the kernel; Unix sockets copy them.
     ssize_t got = recv(client->socket_fd, list->scratch, most, MSG_TRUNC | MSG_DONTWAIT);
     if (got < 0)
       return errno != EAGAIN && errno != EINTR;

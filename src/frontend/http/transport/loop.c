@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs libmicrohttpd's daemons on threads of ours. A loop alternates between handling what is
-// ready, polling for a moment when its clients come back at once, and sleeping until a socket is
-// ready or somebody wakes it.
+// Runs libmicrohttpd's daemons on the server's own threads. A loop handles what is ready, polls for
+// a moment if its client comes back at once, and else sleeps until a socket is ready or a thread
+// wakes it.
 #include "frontend/http/transport/loop.h"
 
 #include "base/checked.h"
@@ -24,8 +24,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY_BYTES (32u << 10) // headers and the read buffer of one connection
-#define UNLIMITED_CONNECTIONS   (1u << 30)  // for libmicrohttpd: the watcher keeps the limit
+#define CONNECTION_MEMORY_BYTES (32u << 10) // for headers and read buffer of a connection
+#define UNLIMITED_CONNECTIONS   (1u << 30)  // in libmicrohttpd; the watcher has the limit
 
 // --- Connections
 
@@ -44,7 +44,7 @@ static void take_on(loop_core *core, const arrival *a)
     frontend_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
 }
 
-// libmicrohttpd forgets to say that a request is over when it cannot put a resumed connection back
+// libmicrohttpd does not report the end of a request when it fails to put a resumed connection back
 // into its epoll set.
 static void end_request(loop *l, struct MHD_Connection *mhd, connection *c)
 {
@@ -53,7 +53,7 @@ static void end_request(loop *l, struct MHD_Connection *mhd, connection *c)
     l->all->calls->completed(l, mhd, &context, MHD_REQUEST_TERMINATED_WITH_ERROR);
 }
 
-// libmicrohttpd asks clients for a certificate, but leaves it to others to insist on a good one.
+// libmicrohttpd asks clients for a certificate, but does not check it.
 static void require_certificate(gnutls_session_t session)
 {
   static char purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
@@ -81,11 +81,11 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
 {
   loop *l = loop_pointer;
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-    // libmicrohttpd 1.0 keeps one answer for each connection, which the next question overwrites.
+    // Read at once: libmicrohttpd 1.0 overwrites the answer with the next question's.
     int socket_fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     *socket_context =
         connection_open(l->all->connections, l, socket_fd, tls_session_of(l, mhd), &l->tls);
-    if (*socket_context == NULL) // nobody would end its waiting
+    if (*socket_context == NULL) // without a connection it would have no timeout
       shutdown(socket_fd, SHUT_RDWR);
   } else if (*socket_context != NULL) {
     end_request(l, mhd, *socket_context);
@@ -94,7 +94,7 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
   }
 }
 
-// Called with the first line of each request; what it returns is the handler's context at first.
+// Called with the first line of each request; the result is the handler's initial context.
 static void *request_began(void *loop_pointer, const char *uri, struct MHD_Connection *mhd)
 {
   (void)uri;
@@ -136,7 +136,7 @@ static bool sends_error(void *loop_pointer, int socket_fd, unsigned status)
 
 // --- The thread
 
-// With TLS there seems to be work while a handshake waits for its client. Work there is ends within
+// With TLS libmicrohttpd reports work while a handshake waits for its client. Real work ends within
 // a few passes or moves bytes.
 #define MAX_IDLE_PASSES 32
 
@@ -149,7 +149,7 @@ static bool has_work_left(loop *l)
   return !tls || ++l->idle_passes <= MAX_IDLE_PASSES;
 }
 
-// One pass. Returns false when there is nothing to do, and nothing to wait for without sleeping.
+// One pass. False when the loop may sleep.
 static bool pass(loop *l)
 {
   uint64_t progress = l->progress;
@@ -295,7 +295,7 @@ void loops_free(loops *all)
   loops_stop(all);
   for (unsigned i = 0; i < all->group.count; i++) {
     loop *l = &all->loops[i];
-    loop_core_take_arrivals(&l->core, NULL); // what came when its loop had stopped
+    loop_core_take_arrivals(&l->core, NULL); // arrivals after the loop had stopped
     loop_core_fini(&l->core);
   }
   free(all);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which connections there are: opened and closed by loop threads, looked through by the watcher.
+// The set of connections: loop threads open and close them, the watcher walks through them.
 #include "frontend/http/transport/registry.h"
 
 #include "base/cleanup.h"
@@ -35,7 +35,7 @@ void connections_wake(connections *all)
 
 // --- Opening and closing, on loop threads
 
-// The place of a descriptor's connection; NULL when there is no page for it.
+// The slot of a descriptor's connection; NULL when there is no page for it.
 static connection *_Atomic *place_of(connections *all, int fd)
 {
   if (fd < 0 || (size_t)fd / CONNECTIONS_OF_A_PAGE >= CONNECTION_PAGES)
@@ -45,7 +45,7 @@ static connection *_Atomic *place_of(connections *all, int fd)
   return page == NULL ? NULL : &page->of[(size_t)fd % CONNECTIONS_OF_A_PAGE];
 }
 
-// Makes a place for `fd`; the mutex is held.
+// Makes a slot for `fd`; the mutex is held.
 static connection *_Atomic *make_place(connections *all, int fd)
 {
   connection *_Atomic *place = place_of(all, fd);
@@ -135,8 +135,7 @@ connection *connections_find(connections *all, int socket_fd)
 
 // --- Clients that leave
 
-// Marks the client of the connection that an event speaks of as gone. Gives a reference to the
-// exchange that nobody waits for now, or NULL.
+// Marks the event's client as gone. Returns a reference to the exchange to cancel, or NULL.
 static exchange *mark_left(connections *all, uint64_t tag)
 {
   LOCK_SCOPE(&all->mutex);
@@ -159,7 +158,7 @@ void connections_client_left(connections *all, uint64_t tag)
   all->calls->unref(x);
 }
 
-// Takes references to exchanges of connections that were not asked before.
+// Takes references to exchanges, each only once, because their connections are marked as left.
 static size_t take_exchanges(connections *all, exchange *taken[], size_t max_count)
 {
   size_t count = 0;
@@ -182,7 +181,7 @@ void connections_cancel_all(connections *all)
   exchange *taken[64];
   size_t count;
   while ((count = take_exchanges(all, taken, 64)) > 0) {
-    for (size_t i = 0; i < count; i++) { // without the locks: the core may answer at once
+    for (size_t i = 0; i < count; i++) { // without locks: the core may answer at once
       all->calls->cancel(taken[i]);
       all->calls->unref(taken[i]);
     }
@@ -248,7 +247,7 @@ void connections_log_requests(connections *all)
     const char *what = awaited(atomic_load(&c->state));
     if (what == NULL || left == 0)
       continue;
-    LOCK_SCOPE(&c->exchange_mutex); // what runs a model is known; other requests are the loop's
+    LOCK_SCOPE(&c->exchange_mutex); // requests without an exchange here belong to the loop
     NEREID_LogSubject about = {0};
     if (c->exchange != NULL)
       about = all->calls->subject(c->exchange);

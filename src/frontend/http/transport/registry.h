@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections of a listener from within: for registry.c, connection.c and the watcher.
+// Internals of connections.h, for registry.c, connection.c and watcher.c.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H
 #define NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H
 
@@ -14,26 +14,26 @@
 
 struct connection {
   connections *all;
-  list_node node; // of all, guarded by all->mutex
+  list_node node; // in `open`, guarded by all->mutex
   int socket_fd;
   const loop *owner;
   gnutls_session_t tls; // libmicrohttpd's, or NULL; loop thread
-  tls_wire wire;        // moves its bytes
-  // Of its events: the descriptor, and a number that tells an event that was fetched before the
-  // descriptor was closed and reused. Never the address of something.
+  tls_wire wire;        // moves the session's bytes
+  // Data of its epoll events: the descriptor and a generation, so that an event from before the
+  // descriptor's reuse is recognized. Never a pointer.
   uint64_t tag;
   _Atomic connection_state state; // set on the loop thread
-  _Atomic uint64_t since_ms;      // when the state was entered or last made progress
-  request_scan scan;              // of what came; loop thread
-  uint64_t received_bytes;        // of a body, since it last made progress; loop thread
-  _Atomic bool closing;           // this side wants it closed: a client's leaving means nothing
-  uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
-  int unsent_bytes;               // the same for Unix sockets: what waits for the client
+  _Atomic uint64_t since_ms;      // when the state was entered or progress was made
+  request_scan scan;              // of received bytes; loop thread
+  uint64_t received_bytes;        // of a body since the last progress; loop thread
+  _Atomic bool closing;           // the server closes it: the client's leaving is ignored
+  uint64_t acknowledged_bytes;    // of the reply at the last check; watcher only
+  int unsent_bytes;               // the same for Unix sockets: bytes in the send queue
   pthread_mutex_t exchange_mutex; // guards what follows
   exchange *exchange;
-  bool left;         // the client has
-  exchange *request; // that it is in; loop thread
-  bool surplus;      // there were as many as the limit when it was opened; loop thread
+  bool left;         // the client has left
+  exchange *request; // the current one; loop thread
+  bool surplus;      // the limit was reached when it was opened; loop thread
 };
 
 #define CONNECTION_PAGES      1024
@@ -48,50 +48,49 @@ struct connections {
   const exchange_calls *calls;
   loops *adopters;
   int epoll_fd;           // the watcher's
-  int wake_fd;            // a wakeup of the watcher: something of what follows has changed
+  int wake_fd;            // wakes the watcher: some field below has changed
   linger_list *lingering; // watcher and loop threads
 
-  // Index: descriptor. Changed with the mutex held; a loop looks for its own without.
+  // By descriptor. Changed with the mutex held; a loop looks up its own connections without it.
   connection_page *_Atomic pages[CONNECTION_PAGES];
   library_traits traits;
 
   pthread_mutex_t mutex; // guards what follows up to the blank line
   list open;
-  uint32_t generation; // of the next connection
+  uint32_t generation; // for the next connection's tag
 
   _Atomic size_t count; // changed with the mutex held
-  _Atomic bool crowded; // accepting was paused because of a limit
+  _Atomic bool crowded; // accepting is paused because of a limit
   _Atomic bool freed;   // connections_record_freed was called
-  room_giver giver;     // asks for what follows
-  _Atomic bool giving;  // silent connections are to give way
+  room_giver giver;     // sets `giving`
+  _Atomic bool giving;  // silent connections must give way
   _Atomic bool stopping;
   _Atomic bool draining;
-  _Atomic bool accepted; // all of them: the listening socket is closed
+  _Atomic bool accepted; // the backlog is accepted, the listening socket closed
 
   pthread_t watcher;
-  bool watched;         // there is one
-  acceptor acceptor;    // watcher only, as what follows
+  bool watched;         // the watcher runs
+  acceptor acceptor;    // watcher only, as the next
   bool is_unix;         // a Unix socket
-  size_t peak_count;    // of connections since memory was given back
-  unsigned quiet_ticks; // looks without a connection since the last one came
-  bool blocks_kept;     // memory waits for the next tick
+  size_t peak_count;    // most connections since memory was last given back
+  unsigned quiet_ticks; // ticks without a connection since the last arrival
+  bool blocks_kept;     // freed blocks are kept until the next tick
 };
 
-// Coarse: a few milliseconds old, a few nanoseconds to get.
+// A coarse clock: some milliseconds late, but fast.
 uint64_t connections_now_ms(void);
 
 void connections_wake(connections *all);
 
-// Is a connection beside so many others one of those that are for health and admin requests only?
+// With so many others open, is a connection only for health and admin requests?
 bool connections_are_surplus(const connections *all, int socket_fd, size_t others);
 
 // --- Watcher thread
 
-// The client of the connection that the event speaks of has left: cancels what nobody waits for
-// now.
+// The client of the event's connection has left: cancels its exchange.
 void connections_client_left(connections *all, uint64_t tag);
 
-// What must move in a whole timeout to count as progress.
+// Bytes that must move within a timeout to count as progress.
 uint64_t connection_min_bytes(const listener_options *options, unsigned timeout_ms);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A state machine over the bytes of requests (RFC 9112): one function for each state, which takes
-// as many bytes as belong to it, and says what comes next.
+// A state machine over the bytes of requests (RFC 9112). Each state's function takes the bytes that
+// belong to it and chooses the next state.
 #include "frontend/http/transport/request_scan.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define TRANSFER_ENCODING "transfer-encoding"
 #define CHUNKED           "chunked"
 #define VERSION           "HTTP/#.#\r" // '#': a digit
-#define VERSION_MAJOR     5            // where it stands
+#define VERSION_MAJOR     5            // index of the major version
 
 static const scan_fault line_fault = {
     400,
@@ -42,9 +42,9 @@ static const scan_fault memory_fault = {503, "out of memory"};
 
 // --- Characters
 
-#define TOKEN  1 // of a method or a name (RFC 9110, 5.6.2)
-#define TARGET 2 // of a URL, as far as it matters here
-#define VALUE  4 // of a field's value, or a chunk's extension
+#define TOKEN  1 // in a method or name (RFC 9110, 5.6.2)
+#define TARGET 2 // in a URL, as far as it matters here
+#define VALUE  4 // in a field's value or a chunk's extension
 
 #define ANY     (TARGET | VALUE)
 #define LETTER  (TOKEN | TARGET | VALUE)
@@ -64,7 +64,7 @@ static const unsigned char classes[256] = {
     ROW('y'),       ROW('z'),      ROW('|'),    ROW('~'),    [0x80 ... 0xff] = ANY,
 };
 
-// How many bytes in front are of the class.
+// How many leading bytes are of the class.
 static inline size_t run_of(unsigned class, const char *data, size_t size)
 {
   size_t i = 0;
@@ -136,14 +136,14 @@ static void end_request(request_scan *s)
   expect(s, SCAN_START);
 }
 
-// Takes nothing: the request is at fault.
+// Takes no byte: the request has a fault.
 static size_t fail(request_scan *s, const scan_fault *fault)
 {
   s->fault = fault;
   return 0;
 }
 
-// Takes the byte `c` where it must stand.
+// Takes a byte that must be `c`.
 static size_t take_byte(request_scan *s, const char *data, char c, scan_state next,
                         const scan_fault *otherwise)
 {
@@ -189,7 +189,7 @@ static size_t read_method(request_scan *s, char *data, size_t size)
   return taken + 1;
 }
 
-// Blanks, of which there may be several.
+// Takes blanks, one or more.
 static size_t read_blanks(request_scan *s, const char *data, size_t size, scan_state next)
 {
   size_t taken = 0;
@@ -205,7 +205,7 @@ static size_t read_before_target(request_scan *s, char *data, size_t size)
   return read_blanks(s, data, size, SCAN_TARGET);
 }
 
-// `taken` bytes of a URL are followed by one that is none, if by any.
+// Ends a URL after `taken` bytes, unless the rest of it has not come.
 static size_t end_target(request_scan *s, const char *data, size_t size, size_t taken)
 {
   s->count += taken;
@@ -296,7 +296,7 @@ static bool is_name(const request_scan *s, const char *name)
   return s->count == size && strncasecmp(s->name, name, size) == 0;
 }
 
-// A colon stands behind the name.
+// The name's colon came.
 static void begin_value(request_scan *s)
 {
   s->value = SCAN_ANY_VALUE;
@@ -351,7 +351,7 @@ static void read_coding(request_scan *s, const char *data, size_t size)
   }
 }
 
-// The value is whole. NULL: it may stand there.
+// Checks the complete value. NULL: it is valid.
 static const scan_fault *end_value(request_scan *s)
 {
   scanned_request *request = last_request(s);
@@ -492,7 +492,7 @@ static size_t read_chunk_end_lf(request_scan *s, char *data, size_t size)
 
 // --- All of them
 
-// Takes at least one byte, goes to another state, or finds a fault; `size` is not 0.
+// Takes at least one byte, changes the state, or finds a fault; `size` is not 0.
 typedef size_t read_state(request_scan *s, char *data, size_t size);
 
 static read_state *const states[SCAN_STATES] = {
@@ -524,7 +524,7 @@ void request_scan_read(request_scan *s, char *data, size_t size)
   size_t at = 0;
   while (at < size && s->fault == NULL)
     at += states[s->state](s, data + at, size - at);
-  // Nobody knows where the query of such a request is.
+  // After a fault, any byte may be part of a query.
   if (s->fault != NULL && at < size)
     join_arguments(data + at, size - at);
 }
@@ -534,7 +534,7 @@ const scanned_request *request_scan_first(const request_scan *s)
   return s->waiting > 0 ? &s->requests[s->first] : NULL;
 }
 
-// It is always the last one that is at fault: nothing is read behind it.
+// Only the last request can have the fault, because nothing behind it is read.
 const scan_fault *request_scan_first_fault(const request_scan *s)
 {
   return s->waiting == (s->lost ? 0 : 1) ? s->fault : NULL;

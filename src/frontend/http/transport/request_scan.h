@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the bytes of a connection before libmicrohttpd does, as strictly as HTTP/1.1 lets a server:
-// two servers on one way could read what is malformed differently, one request as two among others,
-// and each version of that library takes other things. A scan knows where each request begins and
-// ends, and what is wrong with the first one that is malformed; it changes no byte that anybody
-// reads. One for each connection, on its loop's thread.
+// Scans a connection's bytes before libmicrohttpd reads them, as strictly as HTTP/1.1 allows: a
+// malformed request may be one request for one server and two for another, and each version of
+// libmicrohttpd accepts other malformed requests. A scan knows where each request begins and ends,
+// and the first fault. It changes no byte that is used. One for each connection, on its loop's
+// thread.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_REQUEST_SCAN_H
 #define NEREID_FRONTEND_HTTP_TRANSPORT_REQUEST_SCAN_H
 
@@ -14,24 +14,24 @@
 #define SCAN_MAX_TARGET_BYTES 8192
 #define SCAN_INLINE_REQUESTS  2
 
-// What is wrong with a request; static.
+// A fault of a request; static.
 typedef struct scan_fault {
   unsigned status; // of the reply
   const char *text;
 } scan_fault;
 
-// A request of which at least the first byte came.
+// A request whose first byte came.
 typedef struct scanned_request {
-  bool has_head;           // all of it came
+  bool has_head;           // the head is complete
   bool is_complete;        // the body too
   bool chunked;            // Transfer-Encoding: chunked
   uint64_t content_length; // 0 without one
-  uint64_t body_bytes;     // that came so far, without the lines of chunks
+  uint64_t body_bytes;     // received so far, without the lines of chunks
 } scanned_request;
 
-// What the scan expects next.
+// The next bytes that the scan expects.
 typedef enum scan_state {
-  SCAN_START, // of a request, or an empty line in front of it
+  SCAN_START, // a request, or an empty line before it
   SCAN_START_LF,
   SCAN_METHOD,
   SCAN_BEFORE_TARGET,
@@ -40,7 +40,7 @@ typedef enum scan_state {
   SCAN_BEFORE_VERSION,
   SCAN_VERSION,
   SCAN_LINE_LF,
-  SCAN_FIELD, // or the empty line that ends them
+  SCAN_FIELD, // a field, or the empty line that ends them
   SCAN_NAME,
   SCAN_VALUE,
   SCAN_VALUE_LF,
@@ -55,7 +55,7 @@ typedef enum scan_state {
   SCAN_STATES,
 } scan_state;
 
-// Which value is being read: the two that say where a body ends are looked at.
+// Values that are parsed: the two that delimit a body.
 typedef enum scan_value {
   SCAN_ANY_VALUE,
   SCAN_LENGTH_VALUE,
@@ -66,18 +66,18 @@ typedef struct request_scan {
   scan_state state;
   bool takes_extensions; // of chunks
   bool in_trailer;       // fields behind a body
-  size_t count;          // bytes of the method, the target or a name; characters of the version;
-                         // digits of a chunk's size; bytes of a coding that are right
-  char name[18];         // of a field, as much as tells those that are looked at
+  size_t count;  // bytes of a method, target or name; characters of a version; digits of a chunk's
+                 // size; matching bytes of a coding
+  char name[18]; // of a field, as far as needed to recognize it
   scan_value value;
-  bool malformed;  // that value
-  bool has_digits; // that length
-  bool has_length; // Content-Length stood there
-  uint64_t left;   // of a body or a chunk; the length or size that is being read
+  bool malformed;  // the value is malformed
+  bool has_digits; // the length has digits
+  bool has_length; // a Content-Length came
+  uint64_t left;   // bytes left of a body or chunk, or the number being read
   const scan_fault *fault;
-  bool lost; // memory was short: the request at fault is not among those below
+  bool lost; // the request at fault is not in the list below: memory was short
 
-  // Requests that were not dropped: `waiting` of them, from `first` on.
+  // Requests not yet dropped: `waiting` of them, from `first` on.
   scanned_request *requests;
   size_t first;
   size_t waiting;
@@ -85,21 +85,21 @@ typedef struct request_scan {
   scanned_request inline_requests[SCAN_INLINE_REQUESTS];
 } request_scan;
 
-// The scan must stay where it is.
+// The scan must not be moved afterwards.
 void request_scan_init(request_scan *s, bool takes_extensions);
 void request_scan_fini(request_scan *s);
 
-// Looks at what came. Queries lose their '&', which libmicrohttpd 1.0.1 cannot bear and nobody here
-// reads: they become ';'.
+// Scans received bytes. In queries '&' becomes ';', because libmicrohttpd 1.0.1 crashes on many
+// arguments, and the server reads none.
 void request_scan_read(request_scan *s, char *data, size_t size);
 
-// The first request that was not dropped; NULL: there is none. Until the next call.
+// The first request not yet dropped, or NULL. Valid until the next call.
 const scanned_request *request_scan_first(const request_scan *s);
 
-// What is wrong with that one; NULL: nothing so far.
+// The fault of that request; NULL if there is none so far.
 const scan_fault *request_scan_first_fault(const request_scan *s);
 
-// That one is answered.
+// Drops that request: it is answered.
 void request_scan_drop_first(request_scan *s);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GnuTLS's transport: a non-blocking socket, counted.
+// GnuTLS's transport: a non-blocking socket that counts moves.
 #include "frontend/http/transport/tls_wire.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 static void acknowledge(tls_wire *wire)
 {
   int on = 1;
-  setsockopt(wire->socket_fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on)); // not of Unix sockets
+  setsockopt(wire->socket_fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on)); // fails on Unix sockets
   wire->acknowledged = true;
 }
 
@@ -29,7 +29,7 @@ static ssize_t pull(gnutls_transport_ptr_t wire_pointer, void *to, size_t size)
   } else if (reason == EAGAIN && wire->in_handshake && !wire->acknowledged) {
     acknowledge(wire);
   }
-  errno = reason; // where GnuTLS looks
+  errno = reason; // GnuTLS reads it
   return got;
 }
 
@@ -82,8 +82,8 @@ void tls_wire_join(tls_wire *wire)
   wire->joining = TLS_HEAD_NEXT;
 }
 
-// Sends what GnuTLS holds, of which the last `size` bytes are the body: whoever sends them is told
-// to come again until all are gone.
+// Sends what GnuTLS holds; its last `size` bytes are the body. Until all is sent, the caller is
+// told to try again.
 static ssize_t flush(tls_wire *wire, gnutls_session_t session, size_t size)
 {
   int sent = gnutls_record_uncork(session, 0);
@@ -103,7 +103,7 @@ ssize_t tls_wire_send(gnutls_session_t session, const void *data, size_t size, t
     wire->joining = TLS_BODY_NEXT;
     break;
   case TLS_BODY_NEXT:
-    taken = send(session, data, size); // all of it, or memory is short
+    taken = send(session, data, size); // takes all of it, or memory is short
     if (taken < 0)
       return taken;
     wire->joining = TLS_FLUSHING;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that watches a listener's connections ("http-watch"): it accepts, hands each
-// connection to libmicrohttpd's loops, notices clients that leave while their request runs,
-// enforces the timeouts, and takes leave of clients that were refused in the middle of a body.
+// The thread that watches a listener's connections ("http-watch"). It accepts, gives each
+// connection to a loop, notices clients that leave while their request runs, enforces timeouts, and
+// reads on from clients that were refused within a body.
 //
-// libmicrohttpd itself could accept and time out, but it wakes every loop for each new connection,
+// libmicrohttpd could accept and time out itself, but it wakes every loop for each new connection,
 // cannot stop accepting without a race, does not see a client leave while the connection is
-// suspended, and knows one timeout for everything.
+// suspended, and has one timeout for everything.
 #include "base/blocks.h"
 #include "base/cleanup.h"
 #include "base/thread.h"
@@ -24,12 +24,12 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define TICK_MS          1000 // how often timeouts are looked at
-#define ACCEPT_RUN       32   // connections accepted before other events get their turn
+#define TICK_MS          1000 // between checks of timeouts
+#define ACCEPT_RUN       32   // connections accepted before other events have their turn
 #define EVENTS_PER_WAIT  64
 #define MANY_CONNECTIONS 64
-#define LEFT_GRACE_MS    500 // for what a client sent before it left
-#define QUIET_TICKS      3   // after the last connection, until memory is given back
+#define LEFT_GRACE_MS    500 // the loop has this long to read what the client sent before it left
+#define QUIET_TICKS      3   // without connections, until memory is given back
 
 // --- Accepting
 
@@ -47,7 +47,7 @@ static void give_way(room_giver *g)
   connections_wake(all);
 }
 
-// The oldest connections that have never sent anything are closed.
+// Closes the oldest connections that have never sent a byte.
 static void close_silent(connections *all)
 {
   size_t left = ROOM_GIVEN;
@@ -65,7 +65,7 @@ static void close_silent(connections *all)
   }
 }
 
-// At each that comes, since many may come and go between two ticks.
+// Called at each arrival, because many connections may come and go between two ticks.
 static size_t record_count(connections *all)
 {
   size_t count = atomic_load(&all->count);
@@ -74,7 +74,7 @@ static size_t record_count(connections *all)
   return count;
 }
 
-// Returns false when nothing more can be accepted now.
+// False when no more can be accepted now.
 static bool accept_some(connections *all)
 {
   for (int i = 0; i < ACCEPT_RUN; i++) {
@@ -95,7 +95,7 @@ static bool accept_some(connections *all)
   return true;
 }
 
-// Accepts again when there is room, at the latest one tick after it was paused.
+// Resumes accepting when there is room, at most one tick later.
 static void reconsider_accepting(connections *all)
 {
   if (!atomic_load(&all->crowded) || is_full(all) || !acceptor_is_open(&all->acceptor))
@@ -109,15 +109,15 @@ static void close_listener(connections *all)
   if (!acceptor_is_open(&all->acceptor))
     return;
   for (unsigned i = 0; i <= LISTEN_BACKLOG / ACCEPT_RUN && accept_some(all); i++)
-    ; // clients that were connected before
+    ; // takes the clients in the backlog
   acceptor_close(&all->acceptor);
   atomic_store(&all->accepted, true);
 }
 
 // --- Timeouts
 
-// Has the client taken enough of its reply since the last look? How much it took from a Unix socket
-// nobody counts: there, whatever moves is progress, and is looked at in each tick.
+// Has the client taken enough of its reply since the last check? A Unix socket does not tell how
+// much was taken, so any change counts, and is checked at each tick.
 static bool reply_moves(connection *c, uint64_t min_bytes)
 {
   struct tcp_info info = {0};
@@ -158,8 +158,8 @@ static bool has_left(connection *c)
   return c->left;
 }
 
-// Shuts the connection down when it has waited too long: its loop then sees the end of the stream
-// and closes it. The registry's mutex is held, so the descriptor is still this connection's.
+// Shuts down a connection that has waited too long; its loop then sees the end of the stream and
+// closes it. The registry's mutex is held, so the descriptor is still this connection's.
 static void check_timeout(connection *c, uint64_t now)
 {
   const listener_options *options = c->all->options;
@@ -167,7 +167,7 @@ static void check_timeout(connection *c, uint64_t now)
   unsigned timeout = timeout_of(options, state);
   uint64_t since = atomic_load(&c->since_ms);
   bool reading = state != CONNECTION_RUNNING && state != CONNECTION_REPLY;
-  // The loop misses an end that comes in the same moment as the data before it.
+  // The loop misses an end of the stream that comes at the same moment as data.
   if (reading && now >= since + LEFT_GRACE_MS && has_left(c)) {
     shutdown(c->socket_fd, SHUT_RDWR);
     return;
@@ -212,8 +212,8 @@ static int wait_ms(const connections *all, uint64_t next_tick)
   return now >= next_tick ? 0 : (int)(next_tick - now);
 }
 
-// After a burst of large requests, of responses that waited, or of many clients, what malloc still
-// holds of it goes back too: its pages lie between those in use.
+// After a burst of large requests, waiting responses or many clients, gives malloc's free pages
+// back too, which are scattered between used ones.
 static void give_memory_back(connections *all)
 {
   size_t count = record_count(all);
