@@ -201,7 +201,7 @@ static size_t put_scientific(char *out, uint64_t digits, size_t count, int point
   return (size_t)(out - start);
 }
 
-// The point is behind `point` of the digits, which are 1 to 17.
+// d has 1 to 17 digits; `point` of them stand before the decimal point.
 static inline size_t put_decimal(char *out, decimal d)
 {
   while (d.digits % 10 == 0) {
@@ -231,7 +231,7 @@ static inline size_t put_decimal(char *out, decimal d)
   return count + 1;
 }
 
-// What is no ordinary number; 0 when the text is still to be made.
+// Prints NaN, infinities and zero; 0 for an ordinary number.
 static size_t put_special(char *out, bool negative, bool largest_exponent, bool zero_fraction,
                           bool zero)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A view of bytes that somebody else owns: a value, copied freely, never freed.
+// A view of bytes that belong to another object: a value, copied freely, never freed.
 #ifndef NEREID_BASE_SLICE_H
 #define NEREID_BASE_SLICE_H
 
@@ -39,7 +39,8 @@ static inline slice slice_trim(slice text)
   return text;
 }
 
-// Takes what stands before `separator`, or all, off the front of `rest`, and the separator too.
+// Takes the text before `separator` (or all of it) off the front of `rest`, and drops the
+// separator.
 static inline slice slice_take_until(slice *rest, char separator)
 {
   const char *end = rest->size == 0 ? NULL : memchr(rest->data, separator, rest->size);
