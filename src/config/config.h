@@ -149,8 +149,8 @@ error *config_validate_model(const Inference__ModelConfig *config, const source_
 // dynamic batching.
 error *config_latency_objective(const Inference__ModelConfig *config, uint64_t *ns);
 
-// Checks the tensors of a model with batch_input or batch_output that names its inputs: the backend
-// does not see values of those two that do not fit.
+// If the configuration names inputs and has batch_input or batch_output: checks all tensors before
+// the backend sees them.
 error *config_check_batch_io(const Inference__ModelConfig *config, const source_map *source);
 
 // The paths in a configuration that came with a request must stay below the model's directory,
