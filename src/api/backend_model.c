@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONBACKEND_Backend*, TRITONBACKEND_Model* and TRITONBACKEND_ModelInstance*: what a backend
-// asks about itself and keeps.
+// TRITONBACKEND_Backend*, TRITONBACKEND_Model* and TRITONBACKEND_ModelInstance*: a backend's
+// questions about itself, and its own state.
 #include "api/convert.h"
 #include "backend/frameworks.h"
 #include "base/clock.h"
@@ -219,7 +219,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportMemoryUsage(
 
 // ---- statistics ----
 
-// The backend's word for a moment: not before the one that came before it, nor in the future.
+// A moment that the backend reports, kept between the previous one and now.
 static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)
 {
   if (ns > now)
@@ -242,7 +242,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
   request *of = (request *)r;
   bool single_writer;
   if (of->is_null)
-    return NULL; // nobody's
+    return NULL; // no client's request
   if (i->shared->reports != NULL) {
     const uint64_t moments[] = {exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns};
     i->shared->reports->request(i, of, success, moments);
