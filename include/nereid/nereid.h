@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libtritonserver.so offers beyond Triton's C ABI. A program that uses none of it runs on
-// either server.
+// The functions of libtritonserver.so beyond Triton's C ABI. A program that uses none of them runs
+// on either server.
 #ifndef NEREID_NEREID_H
 #define NEREID_NEREID_H
 
@@ -253,8 +253,8 @@ NEREID_BackendSetFramework(struct TRITONBACKEND_Backend *backend, const char *na
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *NEREID_ModelDescribe(struct TRITONBACKEND_Model *model,
                                                                TRITONSERVER_Message **description);
 
-// Serves one model for the server behind `socket` until the server closes it or ends the process.
-// Returns main's exit status.
+// Serves one model for the server behind `socket` until the server closes it or asks for the end.
+// Returns the process's exit status.
 TRITONSERVER_DECLSPEC int NEREID_ModelHostRun(int socket);
 
 #ifdef __cplusplus

@@ -242,7 +242,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
   request *of = (request *)r;
   bool single_writer;
   if (of->is_null)
-    return NULL; // no client's request
+    return NULL; // nobody's
   if (i->shared->reports != NULL) {
     const uint64_t moments[] = {exec_start_ns, compute_start_ns, compute_end_ns, exec_end_ns};
     i->shared->reports->request(i, of, success, moments);

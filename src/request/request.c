@@ -332,7 +332,7 @@ error *request_add_output(request *r, const char *name)
 {
   slice text = slice_of(name);
   if (find_output(r, text) < r->requested_output_count)
-    return NULL; // requested twice, answered once, as by Triton 2.51
+    return NULL; // it is given once, as by Triton 2.51
   slice *outputs = arena_grow_array(&r->memory, r->requested_outputs, r->requested_output_count,
                                     sizeof(*outputs));
   const char *copy = arena_copy_text(&r->memory, text);
