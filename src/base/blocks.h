@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory for tensors and bodies: small blocks from malloc, large ones straight from the kernel.
 // After blocks_keep, freed large blocks are kept for a moment, so that the next request of that
-// size finds its pages ready; somebody must then call blocks_trim. Thread-safe.
+// size finds its pages ready; call blocks_trim regularly then. Thread-safe.
 #ifndef NEREID_BASE_BLOCKS_H
 #define NEREID_BASE_BLOCKS_H
 

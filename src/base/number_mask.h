@@ -24,7 +24,7 @@ static inline uint64_t number_load_eight(const char *text)
   return word;
 }
 
-// Of eight bytes: bit i is set when byte i is not a decimal digit.
+// Bit i of the result is set when byte i of the eight is not a decimal digit.
 static inline uint32_t number_word_others(uint64_t word)
 {
   const uint64_t low = 0x7f7f7f7f7f7f7f7f, sevenths = 0x7676767676767676;

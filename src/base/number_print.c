@@ -107,8 +107,8 @@ static int floor_log2_pow10(int e)
   return (e * 1741647) >> 19;
 }
 
-// A value c * 2^q and the bounds of what reads back to it, all times 4 and scaled to 10^k, rounded
-// to odd (section 9 of the paper).
+// A value c * 2^q and the bounds of the decimals that read back to it, all times 4 and scaled to
+// 10^k, rounded to odd (section 9 of the paper).
 typedef struct scaled {
   uint64_t lower, value, upper;
   int k;

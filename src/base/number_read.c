@@ -31,8 +31,8 @@ static bool is_digit(char c)
 
 // ---- eight digits at a time ----
 
-// How many digits the word begins with. A digit's byte is 0 to 9 once '0' is taken off: adding 6
-// leaves its upper half empty. Only a byte that is no digit carries.
+// The number of digits at the word's begin. A digit's byte is 0 to 9 once '0' is subtracted: adding
+// 6 leaves its upper half empty. Only a byte that is no digit carries.
 static inline size_t digit_run(uint64_t word)
 {
   uint64_t values = word ^ 0x3030303030303030;
@@ -261,7 +261,7 @@ number_status number_read_u64(const char *text, const char **end, uint64_t *valu
 
 // ---- floats ----
 
-// What differs between binary64 and binary32.
+// The differences between binary64 and binary32.
 typedef struct binary_format {
   int fraction_bits;
   int min_exponent;                   // unbiased exponent of biased 0

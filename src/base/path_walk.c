@@ -30,7 +30,8 @@ typedef struct walk {
   size_t names_size; // of `names`
   char *rest;        // the rest of the path, in `text`
   char text[PATH_MAX];
-  char names[PATH_MAX]; // each with its '/': from the root to here; empty where paths lead anywhere
+  char names[PATH_MAX]; // each with its '/': from the root to here; empty if paths may lead
+                        // anywhere
 } walk;
 
 static bool stays_beneath(const walk *w)
@@ -62,7 +63,7 @@ static void go_back_to_root(walk *w)
   w->here = w->root;
 }
 
-// Cuts the next name off the rest: "" behind a last '/' or where nothing is left.
+// Cuts the next name off the rest: "" after a last '/' or when nothing is left.
 static char *take_name(walk *w, bool *last)
 {
   char *name = w->rest + strspn(w->rest, "/");

@@ -9,7 +9,7 @@
 
 // As openat2(dir, path, how, sizeof(*how)) with any of RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and
 // RESOLVE_NO_MAGICLINKS in how->resolve; close-on-exec always. A descriptor, or -1 with errno:
-// EXDEV for what leads out from beneath `dir`, ELOOP for links that are not to be followed.
+// EXDEV for a path that leads out of `dir`, ELOOP for a link that may not be followed.
 //
 // Stricter than the kernel: it follows no link in /proc, and no link that another user put into a
 // world-writable sticky directory (as with fs.protected_symlinks=1). Holds two more descriptors

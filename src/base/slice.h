@@ -29,7 +29,7 @@ static inline bool slice_equal_text(slice a, const char *text)
   return slice_equal(a, slice_of(text));
 }
 
-// Without the blanks and tabs at both ends.
+// The text without blanks and tabs at both ends.
 static inline slice slice_trim(slice text)
 {
   while (text.size > 0 && (*text.data == ' ' || *text.data == '\t'))

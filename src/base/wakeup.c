@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waking threads by an eventfd.
+// Wakes threads by an eventfd.
 #include "base/wakeup.h"
 
 #include <errno.h>

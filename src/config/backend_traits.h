@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server knows of backends by their names alone, before it opens their libraries: one
+// Facts about backends that follow from their names alone, before their libraries are open: one
 // table. Constant; any thread may read it.
 #ifndef NEREID_CONFIG_BACKEND_TRAITS_H
 #define NEREID_CONFIG_BACKEND_TRAITS_H

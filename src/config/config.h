@@ -8,10 +8,9 @@
 //   1. config_read_text (config.pbtxt) or config_read_json (override) or config_new (no file)
 //   2. config_set_defaults       name, backend, platform, file name, policies
 //   3. config_check_name, config_validate_model, config_check_batch_io
-//   4. config_normalize_instance_groups, config_validate_instance_groups (once the backend's
-//   preferred
-//      groups are known)
-//   5. the backend's ModelInitialize; what it completes goes through config_apply_autocomplete
+//   4. once the backend's preferred groups are known: config_normalize_instance_groups,
+//      config_validate_instance_groups
+//   5. the backend's ModelInitialize; config_apply_autocomplete takes its completions
 //   6. config_validate           everything, tensors included
 // With auto-completion off, also config_validate_tensors at 3.
 #ifndef NEREID_CONFIG_CONFIG_H
@@ -39,7 +38,7 @@ void config_free(Inference__ModelConfig *config_owned); // NULL is allowed
 // A deep copy that the caller owns.
 error *config_copy(const Inference__ModelConfig *config, Inference__ModelConfig **copy);
 
-// Gives it another name.
+// Renames the configuration.
 error *config_rename(Inference__ModelConfig *config, const char *name);
 // Sets the namespace of the model of an ensemble's step.
 error *config_place_step(Inference__ModelEnsembling__Step *step, const char *model_namespace);
@@ -69,7 +68,8 @@ error *config_read_text_all(slice text, source_map *map, diagnostics *found,
                             Inference__ModelConfig **config);
 
 // Reads the JSON form: proto names or camelCase, enums by name (any case) or number, 64-bit numbers
-// as numbers or strings, null as absent; unknown and repeated members are refused. On success
+// as numbers or strings, null as absent. Unknown members, two members of a oneof and repeated keys
+// of a map are refused; other repeated members are merged (config/message_json.h). On success
 // *config is the caller's. Errors are INVALID_ARG and name the place: "input[0].dims[1]: expected
 // …".
 error *config_read_json(slice json, Inference__ModelConfig **config);
@@ -142,7 +142,7 @@ error *config_check_name(const Inference__ModelConfig *config, const char *model
 // For all of these: the first line of an error's text is Triton's. The second gives the field and,
 // if known, a remedy; with `source` (or NULL) also the place in the file.
 
-// Everything but tensors and instance groups.
+// Checks everything but tensors and instance groups.
 error *config_validate_model(const Inference__ModelConfig *config, const source_map *source);
 
 // The parameter latency_objective_us in *ns; 0: none. INVALID_ARG when it is no number, or without
@@ -159,12 +159,12 @@ error *config_check_batch_io(const Inference__ModelConfig *config, const source_
 // EXECUTION_ENV_PATH.
 error *config_check_request_paths(const Inference__ModelConfig *config,
                                   const Inference__ModelConfig *own);
-// Inputs, outputs and batch inputs/outputs: names, types, dims, reshapes.
+// Checks inputs, outputs and batch inputs/outputs: names, types, dims, reshapes.
 error *config_validate_tensors(const Inference__ModelConfig *config, const source_map *source);
-// Instance groups, after config_normalize_instance_groups.
+// Checks instance groups, after config_normalize_instance_groups.
 error *config_validate_instance_groups(const Inference__ModelConfig *config, config_gpus gpus,
                                        const source_map *source);
-// All of that.
+// All of these checks.
 error *config_validate(const Inference__ModelConfig *config, config_gpus gpus,
                        const source_map *source);
 
@@ -202,7 +202,7 @@ void config_select_versions(const Inference__ModelConfig *config, const int64_t 
 // A parameter's string_value, borrowed; NULL when it is absent.
 const char *config_parameter(const Inference__ModelConfig *config, const char *key);
 
-// The one family whose buckets a model may choose.
+// The only metric family with buckets that a model may choose.
 #define CONFIG_METRIC_FAMILY "nv_inference_first_response_histogram_ms"
 
 // The reason why a control of model_metrics that passes the rules has no effect; NULL where it has.

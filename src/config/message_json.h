@@ -11,8 +11,8 @@
 
 // Reads an object: proto names or camelCase; enums by name (in any case, '-' for '_') or number;
 // numbers and booleans also in quotes; null as absent, in a list too. A single value is taken for a
-// list, and nested lists are flattened. Of a repeated member the last scalar counts; messages and
-// lists are merged. The text is lenient JSON (config/json_source.h), of at most `max_values`
+// list, and nested lists are flattened. If a member is repeated, the last scalar counts; messages
+// and lists are merged. The text is lenient JSON (config/json_source.h), of at most `max_values`
 // values. Unknown members and repeated keys of a map are refused. The message is the caller's, to
 // be freed with protobuf_c_message_free_unpacked. Errors are INVALID_ARG and name the place:
 // "input[0].dims[1]: expected …". Fields of bytes cannot be read.

@@ -145,7 +145,7 @@ static void rules_model(rules *r)
     rules_sequence_states(r);
 }
 
-// ---- who asks ----
+// ---- entry points ----
 
 static error *first_error(const Inference__ModelConfig *config, config_gpus gpus,
                           const source_map *source, void (*rules_of)(rules *r))

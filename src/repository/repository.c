@@ -82,8 +82,8 @@ void repository_model_fini(repository_model *m)
 typedef struct finding {
   const char *repository; // path
   const char *folder;
-  const char *name; // what clients call it
-  bool mapped;      // to that name
+  const char *name; // the clients' name
+  bool mapped;      // a mapping gives the name
   bool namespacing;
 } finding;
 

@@ -48,15 +48,15 @@ typedef struct TRITONBACKEND_Input {
   bool raw;                  // a raw binary request: datatype and shape come from the model
   const int64_t *given_dims; // as the client gave them
   uint32_t given_dim_count;
-  int64_t *dims; // what the backend sees: batch dimension first if the model batches, reshaped; set
-                 // by request_prepare
+  int64_t *dims; // for the backend: batch dimension first if the model batches, reshaped; set by
+                 // request_prepare
   uint32_t dim_count;
   input_data data;
   policy_data *policies;             // for some host policies; usually NULL
   uint32_t raw_length_prefix;        // the length of a raw BYTES element
   const tensor_signature *signature; // set by request_prepare
-  buffer_attributes attributes;      // of the segment that a backend asked for last
-  bool is_override;                  // of request_set_override
+  buffer_attributes attributes;      // of the segment that a backend read last
+  bool is_override;                  // set by request_set_override
 } request_input;
 
 typedef enum request_state {
@@ -106,7 +106,7 @@ struct TRITONSERVER_InferenceRequest {
   request_input *given_inputs; // the client's, while there are overrides
   uint32_t given_input_count;
   bool has_overrides;
-  bool on_device;                 // some input is in memory of a GPU
+  bool on_device;                 // an input is in GPU memory
   fetched_input *fetched;         // copies that a backend has instead: request/device_inputs.h
   struct sequence_states *states; // of its sequence, referenced; NULL for most models
   bool in_own_sequence;           // its correlation id and flags are not the client's
@@ -142,7 +142,7 @@ struct TRITONSERVER_InferenceRequest {
 error *request_new(request_target *target, request **r);
 void request_free(request *r); // the client's TRITONSERVER_InferenceRequestDelete; NULL is allowed
 
-// Lets go of the response factory of an earlier submission, if there is one.
+// Drops the response factory of an earlier submission, if there is one.
 void request_drop_factory(request *r);
 
 error *request_set_id(request *r, const char *id);

@@ -13,7 +13,7 @@ typedef struct response_histogram {
   _Atomic uint64_t sum_ms;
   _Atomic uint64_t *counts; // bound_count + 1, each for its own range only
   size_t bound_count;
-  double *bounds; // upper ones, milliseconds, ascending
+  double *bounds; // upper bounds, milliseconds, ascending
 } response_histogram;
 
 response_histogram *response_histogram_new(const double *bounds, size_t count); // NULL: no memory

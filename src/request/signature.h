@@ -39,7 +39,7 @@ typedef struct tensor_signature {
 
 #define OUTPUT_NAMES_LOGGED 16
 
-// Outputs that were not as configured (output_check.h).
+// Counts of outputs that were not as configured (output_check.h).
 typedef struct output_mismatches {
   _Atomic(char *) names_logged[OUTPUT_NAMES_LOGGED]; // of unconfigured outputs; owned
   _Atomic uint64_t counts[];                         // of each output, then of unconfigured ones

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request that arrives just after all workers began waits for the first of them to end, then for
-// its own execution: both must fit into the objective. Of the batch sizes that fit, the one with
-// the most rows per second is the limit.
+// its own execution: both must fit into the objective. The limit is the fitting batch size with the
+// most rows per second.
 #include "schedule/latency_policy.h"
 
 #include <assert.h>
 
 #define MS              UINT64_C(1000000)
-#define CHOICE_NS       (5 * MS) // between two choices at least
+#define CHOICE_NS       (5 * MS) // at least, between two choices
 #define AS_GOOD         0.97
 #define TRIAL_PERIOD    32 // choices; the first two are trials
 #define TRIAL_CHOICES   2

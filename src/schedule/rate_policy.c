@@ -50,7 +50,7 @@ static void set_state(rate_member *m, rate_state to)
   m->state = to;
 }
 
-// ---- who takes what ----
+// ---- resources and their users ----
 
 // The resource of this device and name, made if there is none. NULL when memory is short.
 static rate_resource *find_resource(rate_policy *p, const rate_wish *wish)
@@ -76,7 +76,7 @@ static rate_resource *find_resource(rate_policy *p, const rate_wish *wish)
   return made;
 }
 
-// As in Triton, of two wishes for the same resource the last one counts.
+// As in Triton, the last of several wishes for the same resource counts.
 static bool add_need(rate_policy *p, rate_member *m, const rate_wish *wish)
 {
   rate_resource *r = find_resource(p, wish);
@@ -92,7 +92,7 @@ static bool add_need(rate_policy *p, rate_member *m, const rate_wish *wish)
   return true;
 }
 
-// ---- what there is ----
+// ---- amounts ----
 
 // The largest amount that the operator gives. A global resource need not be given as global.
 static uint64_t supplied(const rate_policy *p, const rate_resource *r)

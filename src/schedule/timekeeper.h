@@ -13,8 +13,8 @@
 
 typedef struct timekeeper timekeeper;
 
-// Called when a timer is due, with no lock held, on the timekeeper's thread. Returns when to fire
-// next, or CLOCK_NEVER.
+// Called when a timer is due, with no lock held, on the timekeeper's thread. Returns the next
+// moment to fire, or CLOCK_NEVER.
 typedef uint64_t timer_callback(void *context, uint64_t now_ns);
 
 // Embedded in the object with the deadline. All fields are the timekeeper's own.
