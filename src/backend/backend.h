@@ -26,8 +26,7 @@ typedef struct backend_functions {
   TRITONSERVER_Error *(*model_instance_execute)(TRITONBACKEND_ModelInstance *,
                                                 TRITONBACKEND_Request **, uint32_t);
   TRITONSERVER_Error *(*model_instance_ready)(TRITONBACKEND_ModelInstance *);
-  // Extensions (backends/common/backend_extension.h); execute_begin and execute_end both or
-  // neither:
+  // Extensions (backends/common/backend_extension.h); execute_begin and execute_end only together:
   TRITONSERVER_Error *(*model_instance_execute_begin)(TRITONBACKEND_ModelInstance *,
                                                       TRITONBACKEND_Request **, uint32_t, bool *);
   void (*model_instance_execute_end)(TRITONBACKEND_ModelInstance *, int64_t, bool *);
@@ -51,8 +50,7 @@ typedef struct TRITONBACKEND_BackendAttribute {
 typedef struct TRITONBACKEND_Backend {
   char *name;
   char *library;   // path of the .so
-  char *dir;       // directory of its files, as the operator named it:
-                   // TRITONBACKEND_BackendArtifacts
+  char *dir;       // the operator's path of its files: TRITONBACKEND_BackendArtifacts
   message *config; // {"cmdline": {…}}
   void *handle;    // of dlopen
   void *state;     // the backend's own

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 // The `type` around the `member` at `pointer`; NULL for NULL. The compiler warns when the pointer
-// has not the member's type.
+// does not have the member's type.
 #define container_of(pointer, type, member)                                                        \
   ((type *)container_at(1 ? (pointer) : &((type *)0)->member, offsetof(type, member)))
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes, opens and removes files beneath a directory that may hold files of other users. Every path
-// is resolved beneath it (files_open_at), and no link on the way is followed. Functions that return
-// a bool set errno. Any thread.
+// Makes, opens and removes files beneath a directory that others may fill. Every path is resolved
+// beneath it (files_open_at), and no link on the way is followed. Functions that return a bool set
+// errno. Any thread.
 #ifndef NEREID_BASE_DIR_H
 #define NEREID_BASE_DIR_H
 

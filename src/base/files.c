@@ -205,7 +205,7 @@ static const char *words_of(int reason)
                                                : NULL;
 }
 
-// The text says where a link leads, and tells a broken link from an absent name.
+// The error says where a link leads, and tells a broken link from an absent name.
 static error *open_failure(const file_root *root, const char *relative, int reason)
 {
   char target[PATH_MAX];

@@ -29,12 +29,11 @@ typedef enum log_format { // values of TRITONSERVER_LogFormat
 // The subject of a line. JSON has a key for each member. The text formats put request, model and
 // instance before the text if there is a request.
 typedef struct log_subject {
-  const char
-      *request_id;   // "": the client gave none; NULL: not about one request; cut after 256 bytes
-  const char *model; // NULL: unknown
-  int64_t version;   // 0: unknown
-  const char *instance; // NULL: unknown
-  bool keys_only;       // the text formats leave it out
+  const char *request_id; // "": none given; NULL: not about one request; cut after 256 bytes
+  const char *model;      // NULL: unknown
+  int64_t version;        // 0: unknown
+  const char *instance;   // NULL: unknown
+  bool keys_only;         // the text formats leave it out
 } log_subject;
 
 void log_enable(log_level level, bool enabled); // INFO, WARNING, ERROR
@@ -49,8 +48,7 @@ bool log_is_enabled(log_level level);
 uint32_t log_verbose_level(void);
 log_format log_get_format(void);
 void log_get_file(char path[LOG_PATH_BYTES]); // "": stdout and stderr
-uint64_t
-log_dropped_lines(void); // lines lost because they could not be written, e.g. to a full disk
+uint64_t log_dropped_lines(void);             // lost to a full disk or pipe
 
 // Writes one line. `text` is quoted and its control characters are escaped, unless
 // TRITON_SERVER_ESCAPE_LOG_MESSAGES=0; JSON always escapes. `subject` may be NULL.

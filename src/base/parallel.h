@@ -10,7 +10,8 @@
 typedef void parallel_part(void *context, size_t index);
 
 typedef struct parallel {
-  // Does the parts 0 to count - 1, some on the caller's thread; returns when all are done.
+  // Does the parts 0 to count - 1, with the caller's thread among others; returns when all are
+  // done.
   void (*run)(void *pool, size_t count, parallel_part *part, void *context);
   void *pool;
 } parallel;

@@ -30,8 +30,7 @@ typedef struct walk {
   size_t names_size; // of `names`
   char *rest;        // the rest of the path, in `text`
   char text[PATH_MAX];
-  char names[PATH_MAX]; // each with its '/': from the root to here; empty if paths may lead
-                        // anywhere
+  char names[PATH_MAX]; // from the root to here, each with its '/'; unused without RESOLVE_BENEATH
 } walk;
 
 static bool stays_beneath(const walk *w)

@@ -65,8 +65,7 @@ size_t proto_begin(buffer *out, uint32_t number)
 {
   char *to = buffer_reserve(out, PROTO_VARINT_BYTES + 1);
   if (to != NULL)
-    out->size +=
-        print_varint(to, (uint64_t)number << 3 | PROTO_BYTES) + 1; // most sizes have one byte
+    out->size += print_varint(to, (uint64_t)number << 3 | PROTO_BYTES) + 1; // 1: most sizes
   return out->size;
 }
 

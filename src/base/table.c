@@ -237,8 +237,7 @@ static void narrow(const table *t, size_t width, size_t *widths)
     for (size_t i = 0; i < t->column_count; i++) {
       widths[i] = widths[i] > room && room > LEAST_WIDTH ? room : widths[i];
       sum += widths[i];
-      widest =
-          widths[i] >= widths[widest] ? i : widest; // of equal ones the later: names come first
+      widest = widths[i] >= widths[widest] ? i : widest; // names come first and stay longer
     }
     if (sum <= room || widths[widest] <= LEAST_WIDTH)
       return;

@@ -35,7 +35,7 @@ typedef struct backend_traits {
   const char *runtime;               // that file
   const char *environment;           // the file beside it that holds their environment
   const char *environment_parameter; // of the model's configuration: names it
-  // Set in the process's environment when the backend opens, unless the operator set it:
+  // The daemon sets this variable at its start, unless the operator did:
   const char *variable;
   const char *variable_value;
 } backend_traits;

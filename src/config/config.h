@@ -205,8 +205,8 @@ const char *config_parameter(const Inference__ModelConfig *config, const char *k
 // The only metric family with buckets that a model may choose.
 #define CONFIG_METRIC_FAMILY "nv_inference_first_response_histogram_ms"
 
-// The reason why a control of model_metrics that passes the rules has no effect; NULL where it has.
-// It follows the words "Metric family '…' in 'metric_identifier' ".
+// The reason why a control of model_metrics that passes the rules has no effect; NULL if it has
+// one. It follows the words "Metric family '…' in 'metric_identifier' ".
 const char *config_metric_in_vain(const Inference__ModelMetrics__MetricControl *control);
 
 bool config_is_decoupled(const Inference__ModelConfig *config);

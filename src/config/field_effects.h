@@ -15,7 +15,7 @@ typedef enum field_reader {
 typedef struct field_effect {
   const char *field; // message and field, without the package: "ModelInput.dims"
   field_reader kind;
-  const char *readers; // names of our backends that read it; NULL: none; for FIELD_OF_GPUS any
+  const char *readers; // names of our backends that read it; NULL: none, but FIELD_OF_GPUS: any
   const char *reason;  // why it has no effect; NULL where it is used
 } field_effect;
 

@@ -40,7 +40,7 @@ typedef struct text_lexer {
 
 void text_lexer_init(text_lexer *lexer, slice text, const char *file_name);
 
-// Moves to the next token. An error gives the place that is no token.
+// Moves to the next token. The error gives the place of text that is no token.
 error *text_lexer_next(text_lexer *lexer);
 
 // After text_lexer_next failed: steps over the text that is no token, which becomes `current`.

@@ -63,7 +63,7 @@ typedef struct repository_dir {
   file_root root;
   char *path;                   // owned: <repository>/<folder>
   file_stamp stamp;             // of the directory and all below
-  error *refused;               // owned: why the first link that is not followed is not, or NULL
+  error *refused;               // owned: why the first refused link is not followed, or NULL
   repository_version *versions; // ascending, owned
   size_t version_count;
 } repository_dir;

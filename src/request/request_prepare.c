@@ -425,8 +425,7 @@ static void append_key_of(buffer *key, const tensor_signature *t, const request_
   }
   for (uint32_t i = 0; t->is_shape_tensor && i < input->data.segment_count; i++) {
     const input_segment *segment = &input->data.segments[i];
-    if (segment->memory_type == TRITONSERVER_MEMORY_GPU) // not readable here: it gets its own
-                                                         // batch, as in Triton
+    if (segment->memory_type == TRITONSERVER_MEMORY_GPU) // gets its own batch, as in Triton
       buffer_append(key, &input, sizeof(input));
     else
       buffer_append(key, segment->base, segment->size);

@@ -358,9 +358,9 @@ void response_output_take_over(response_output *output, const response_output *f
   output->attributes = from->attributes;
 }
 
-// Whether the backend is told that pinned memory is plain memory. A foreign backend that asked for
-// GPU memory is, since Triton's front ends have no pinned memory, and NVIDIA's python backend does
-// not write to it but reports success.
+// Whether to tell the backend that pinned memory is plain memory. A foreign backend that asks for
+// GPU memory is told so: Triton's front ends have no pinned memory, and NVIDIA's python backend
+// does not write to it but reports success.
 static bool hears_of_plain(const response_output *output, TRITONSERVER_MemoryType wanted)
 {
   return output->attributes.memory_type == TRITONSERVER_MEMORY_CPU_PINNED &&

@@ -31,9 +31,8 @@ typedef struct tensor_signature {
   bool has_reshape;
   bool optional;
   bool is_shape_tensor;
-  bool is_non_linear_format; // the backend checks the byte size
-  bool must_match_in_batch;  // requests share a batch only if their shapes (or contents) are equal
-                             // here
+  bool is_non_linear_format;   // the backend checks the byte size
+  bool must_match_in_batch;    // only requests with equal shapes (or contents) here share a batch
   const padded_tensor *padded; // NULL: never padded
 } tensor_signature;
 

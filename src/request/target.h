@@ -33,8 +33,7 @@ struct request_target {
   // core keeps the request, and the client is not called. NULL for most models.
   bool (*released)(void *context, struct TRITONSERVER_InferenceRequest *r, uint32_t flags);
   void *released_context;
-  _Atomic int failed_gpu; // 1 + the ordinal of a failed GPU, for which all requests are refused; 0:
-                          // none
+  _Atomic int failed_gpu; // 1 + ordinal of a failed GPU: requests are refused; 0: none
   bool leaves_gaps;       // its backend may leave parts of outputs and states unwritten
   bool reschedules;       // its backend may release requests with RESCHEDULE: iterative sequences
 };

@@ -44,8 +44,8 @@ typedef struct batch_decision {
   batch_close_reason reason; // of TAKE
   size_t count;              // of TAKE: requests, from the front
   uint64_t until_ns;         // of WAIT
-  uint64_t wake_rows; // of WAIT: appended requests with equal keys change nothing before `until_ns`
-                      // until the queue has so many rows
+  uint64_t wake_rows; // of WAIT: while the queue has fewer rows, appended requests with equal keys
+                      // change nothing before `until_ns`
 } batch_decision;
 
 // `capacity`: requests that the caller can take, at least 1. The queue must hold no expired items.

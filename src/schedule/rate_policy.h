@@ -53,8 +53,7 @@ typedef struct rate_member {
 } rate_member;
 
 typedef struct rate_policy {
-  const rate_supply *supplies; // borrowed; none: each resource has as much as its largest user
-                               // takes
+  const rate_supply *supplies; // borrowed; none: there is what the largest user takes
   size_t supply_count;
   list resources; // the resources with users, by device and name
   list members;

@@ -40,7 +40,7 @@ typedef enum sequence_state {
 
 typedef struct sequence {
   const sequence_slot *slot;      // does not change once a request was under way
-  struct sequence_states *states; // the executor's; NULL: none
+  struct sequence_states *states; // for its execution; NULL: none
   uint64_t life;                  // likewise: life of the instance when the sequence began
   list_node node;                 // in the backlog, the busy, the idle, or outcome.over
   // The policy's own:
@@ -115,8 +115,7 @@ static inline bool sequence_item_waits(const queue_item *item)
 
 // Refuses sequences whose time in the backlog is over, and ends those idle for too long.
 void sequence_table_tick(sequence_table *t, uint64_t now_ns, sequence_outcome *o);
-uint64_t sequence_table_next_ns(const sequence_table *t); // when the next tick is due; CLOCK_NEVER:
-                                                          // none
+uint64_t sequence_table_next_ns(const sequence_table *t); // the next tick; CLOCK_NEVER: none
 
 // No sequence starts from now on; known ones continue.
 void sequence_table_stop(sequence_table *t);
