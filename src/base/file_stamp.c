@@ -131,7 +131,7 @@ error *file_stamp_take(const file_root *root, const char *name, const char *dir,
   walk w = {.dir = dir, .refused = refused};
   file_entry itself;
   *stamp = (file_stamp){0};
-  RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
+  RETURN_IF_ERROR(files_look(root, name, &itself)); // a replacement may have older times
   w.stamp.targets = itself.identity;
   error *e = walk_entry(&w, root, name, MAX_DEPTH, kind);
   if (w.unfollowed > LINKS_TOLD && dir != NULL)

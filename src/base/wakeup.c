@@ -15,7 +15,7 @@ void wakeup_signal(int descriptor)
 {
   const uint64_t one = 1;
   while (write(descriptor, &one, sizeof(one)) < 0 && errno == EINTR)
-    ; // a full counter, the other way to fail, wakes just as well
+    ; // a full counter (EAGAIN) wakes just as well
 }
 
 uint64_t wakeup_take(int descriptor)

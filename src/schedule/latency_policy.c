@@ -12,7 +12,7 @@
 #define TRIAL_PERIOD    32 // choices; the first two are trials
 #define TRIAL_CHOICES   2
 #define TRIAL_SIZES     4   // above the best one
-#define LATE_PART       100 // one of so many requests may be late
+#define LATE_PART       100 // one of this many requests may be late
 #define JUDGED_REQUESTS 200 // between changes of the budget
 #define BUDGET_FULL     0.95
 #define BUDGET_LEAST    0.3

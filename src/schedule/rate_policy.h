@@ -15,8 +15,8 @@
 #define RATE_GLOBAL      (-2) // a resource that all devices share
 #define RATE_EACH_DEVICE (-1) // in a supply: this amount on each device
 
-// An idle or new instance may be ahead of others by at most so many of its executions. Otherwise a
-// new instance would get everything until it had run as often as the old ones.
+// An idle or new instance may be ahead of others by at most this many of its own executions.
+// Otherwise a new instance would get everything until it had run as often as the old ones.
 #define RATE_CREDIT 64
 
 // The amount of a resource that the operator gives.
