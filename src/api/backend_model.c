@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONBACKEND_Backend*, TRITONBACKEND_Model* and TRITONBACKEND_ModelInstance*: what a backend
-// asks about itself and keeps.
+// TRITONBACKEND_Backend*, TRITONBACKEND_Model* and TRITONBACKEND_ModelInstance*: a backend's
+// questions about itself, and its own state.
 #include "api/convert.h"
 #include "backend/frameworks.h"
 #include "base/clock.h"
@@ -219,7 +219,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportMemoryUsage(
 
 // ---- statistics ----
 
-// The backend's word for a moment: not before the one that came before it, nor in the future.
+// A moment that the backend reports, kept between the previous one and now.
 static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)
 {
   if (ns > now)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONBACKEND_Request*, TRITONBACKEND_Input* and the memory manager: what a backend reads of a
-// request. The backend owns the request, so nothing here needs a lock.
+// TRITONBACKEND_Request*, TRITONBACKEND_Input* and the memory manager: a backend reads its request.
+// The backend owns the request, so no lock is needed.
 #include "api/convert.h"
 #include "base/arena.h"
 #include "core/gpus.h"
@@ -167,8 +167,8 @@ TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const cha
   return error;
 }
 
-// A tensor without elements has no buffers, and backends ask for the first one all the same: beyond
-// the last one there are no bytes.
+// Backends ask for the first buffer of a tensor without elements too: an index past the last gives
+// an empty buffer.
 static input_segment segment_at(const input_data *data, uint32_t index)
 {
   return index < data->segment_count ? data->segments[index] : (input_segment){.base = NULL};
@@ -211,7 +211,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *inp
   return NULL;
 }
 
-// The manager is what models have around them.
+// The memory manager is the model_environment.
 static gpus *gpus_of(TRITONBACKEND_MemoryManager *manager)
 {
   return ((const model_environment *)manager)->gpus;

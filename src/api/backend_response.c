@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONBACKEND_Response*, TRITONBACKEND_ResponseFactory* and TRITONBACKEND_Output*: how a backend
+// TRITONBACKEND_Response*, TRITONBACKEND_ResponseFactory* and TRITONBACKEND_Output*: a backend's
 // answers. Any thread, one response on one thread at a time.
 #include "api/convert.h"
 #include "nereid/nereid.h"

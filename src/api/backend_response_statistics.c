@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONBACKEND_ModelInstanceResponseStatistics*: what a backend says of one response. Any thread,
-// one record on one thread at a time.
+// TRITONBACKEND_ModelInstanceResponseStatistics*: a backend's report about one response. Any
+// thread, one record on one thread at a time.
 #include "api/convert.h"
 #include "core/instance.h"
 #include "request/response.h"

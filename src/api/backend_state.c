@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONBACKEND_State*: how a backend writes the next state of the sequence of a request that it
-// has. On its own thread; the states go with the request, so that nothing here needs a lock.
+// TRITONBACKEND_State*: a backend writes the next state of its request's sequence. On the backend's
+// thread; the states belong to the request, so no lock is needed.
 #include "api/convert.h"
 #include "request/sequence_state.h"
 #include "triton/core/tritonbackend.h"

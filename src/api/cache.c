@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONCACHE_*: what a cache's library calls while it looks up or inserts, on that thread.
-// Libraries of others come here too, so that NULL is an error, as in Triton.
+// TRITONCACHE_*: called by a cache's library while it looks up or inserts, on that thread. Foreign
+// libraries call these too, so NULL is an error, as in Triton.
 #include "api/convert.h"
 #include "core/cache_entry.h"
 #include "request/buffer_attributes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NEREID_Check*: what `nereid check` prints. The calling thread does the work.
+// NEREID_Check*: the reports of `nereid check`. The calling thread does the work.
 #include "check/check.h"
 
 #include "api/convert.h"

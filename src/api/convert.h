@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the functions of the ABI are made with. Included by api/*.c only.
+// Helpers of the ABI's functions. Included by api/*.c only.
 //
-// The one place where the core's errors and the ABI's are the same thing: TRITONSERVER_Error is
-// never defined, a pointer to it is a pointer to `error`. Of other handles the core defines the
-// structures.
+// TRITONSERVER_Error is never defined: a pointer to it is a pointer to `error`, and only this file
+// converts them. The structures of other handles are defined by the core.
 #ifndef NEREID_API_CONVERT_H
 #define NEREID_API_CONVERT_H
 
@@ -25,13 +24,13 @@ static inline TRITONSERVER_Error *error_to_abi(error *e)
   return (TRITONSERVER_Error *)e;
 }
 
-// Still the ABI's: nothing is released.
+// The error stays the ABI's: nothing is released.
 static inline error *error_of(TRITONSERVER_Error *e)
 {
   return (error *)e;
 }
 
-// A function that gives `value`, or stores one in a member. The handle is `self`.
+// Functions that return `value`, or set `member`. The handle is `self`.
 #define API_GET(function, handle, type, value)                                                     \
   TRITONSERVER_Error *function(handle *self, type *result)                                         \
   {                                                                                                \
@@ -44,7 +43,7 @@ static inline error *error_of(TRITONSERVER_Error *e)
     self->member = value;                                                                          \
     return NULL;                                                                                   \
   }
-// One that sets the parameter `name` by a call that may fail.
+// A function that sets the parameter `name` by a call that may fail.
 #define API_SET_PARAMETER(function, handle, type, call)                                            \
   TRITONSERVER_Error *function(handle *self, const char *name, type value)                         \
   {                                                                                                \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_Error*: errors as programs and plug-ins see them. Any thread.
+// TRITONSERVER_Error*: errors for programs and plug-ins. Any thread.
 #include "api/convert.h"
 #include "nereid/nereid.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other libraries of the process tell the server of GPUs, and ask it. Any thread.
+// Reports and questions of the process's other libraries about GPUs. Any thread.
 #include "gpu/copy.h"
 #include "gpu/health.h"
 #include "nereid/nereid.h"
@@ -10,7 +10,7 @@ void NEREID_GpuCopied(int direction, uint64_t bytes)
     gpu_copy_add((gpu_direction)direction, bytes);
 }
 
-// gpu_health_of: what asks here is what the other functions of src/gpu/health.h ask.
+// gpu_health_of, not the other functions of src/gpu/health.h: those would call this one.
 int NEREID_GpuHealth(int device, char *text, size_t size)
 {
   gpu_health_state state = gpu_health_of(device);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the server's pools for who embeds it. Any thread.
+// Memory of the server's pools for the embedding program. Any thread.
 #include "core/gpus.h"
 #include "core/server_state.h"
 #include "core/server_status.h"
 #include "gpu/ranges.h"
 #include "nereid/nereid.h"
 
-// Clients hold their shares for as long as they like. What is left is for the server's own copies.
+// Clients may hold their shares indefinitely. The rest is for the server's own copies.
 static const unsigned eighths[NEREID_PINNED_USES] = {
     [NEREID_PINNED_BODY] = 4, [NEREID_PINNED_REPLY] = 3};
 static const gpu_place pinned = {.kind = GPU_MEMORY_PINNED};
 
 _Static_assert(NEREID_PINNED_USES == PINNED_SHARES, "a count for each use");
 
-// What the pool takes for it; `size` is at most the pool's.
+// The bytes that the pool uses for `size`, which is at most the pool's size.
 static uint64_t cost_of(size_t size)
 {
   return ((uint64_t)size + RANGES_ALIGNMENT - 1) / RANGES_ALIGNMENT * RANGES_ALIGNMENT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_Log* and NEREID_Log*: how front ends, backends and embedding programs write to the
-// server's log and ask for its settings. Any thread.
+// TRITONSERVER_Log* and NEREID_Log*: front ends, backends and embedding programs write to the
+// server's log and read its settings. Any thread.
 #include "base/log.h"
 
 #include "api/convert.h"
@@ -20,7 +20,7 @@ static bool level_is_known(TRITONSERVER_LogLevel level)
   return (unsigned)level <= TRITONSERVER_LOG_VERBOSE;
 }
 
-// Callers pass __FILE__, which may be a path of the machine that they were built on.
+// Callers pass __FILE__, which may be a path of the build machine.
 static const char *name_of_path(const char *path)
 {
   const char *slash = strrchr(path, '/');

@@ -15,7 +15,7 @@
 #define MAX_LABELS 64
 
 struct TRITONSERVER_Metrics {
-  buffer text; // once it was asked for
+  buffer text; // filled at the first request for it
 };
 
 TRITONSERVER_Error *TRITONSERVER_ServerMetrics(TRITONSERVER_Server *s,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NEREID_ModelDescribe and NEREID_ModelHostRun: a model in a process of its own, from both sides.
+// NEREID_ModelDescribe and NEREID_ModelHostRun: the two sides of a model in its own process.
 #include "api/convert.h"
 #include "core/isolation.h"
 #include "host/host.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Allocates a parameter with copies of its name and, behind that, of `text_size` bytes of text.
+// Allocates a parameter with a copy of its name, followed by one of `text_size` bytes of text.
 static parameter *parameter_new(const char *name, TRITONSERVER_ParameterType type, const char *text,
                                 size_t text_size)
 {

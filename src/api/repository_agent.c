@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONREPOAGENT_*: what a repository agent asks about itself and the model that it sees. Called
-// from inside its own functions.
+// TRITONREPOAGENT_*: a repository agent's questions about itself and its model. Called from inside
+// the agent's functions.
 #include "api/convert.h"
 #include "core/agent_chain.h"
 #include "request/message.h"
@@ -31,7 +31,7 @@ TRITONSERVER_Error *TRITONREPOAGENT_ModelRepositoryLocationRelease(TRITONREPOAGE
                                                                    TRITONREPOAGENT_AgentModel *m,
                                                                    const char *location)
 {
-  (void)a, (void)location; // a model has one at most
+  (void)a, (void)location; // a model has at most one
   return error_to_abi(agent_model_release_dir(m));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TRITONSERVER_InferenceRequest*: thin calls into request/ and core/infer. One thread works on a
-// request at a time, but for Cancel and IsCancelled.
+// request at a time, except for Cancel and IsCancelled.
 #include "request/request.h"
 #include "api/convert.h"
 #include "core/demand.h"
@@ -61,7 +61,7 @@ const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_Infe
 {
   if (r->route == REQUEST_ROUTE_DUE)
     routing_choose(r);
-  return (const struct TRITONBACKEND_Model *)r->target; // the model begins with it
+  return (const struct TRITONBACKEND_Model *)r->target; // `target` is the model's first member
 }
 
 int64_t NEREID_InferenceRequestVersion(TRITONSERVER_InferenceRequest *r, uint32_t *txn_flags)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_InferenceResponse*: what a client reads of an answer. A response belongs to one
-// thread at a time.
+// TRITONSERVER_InferenceResponse*: a client reads an answer. A response belongs to one thread at a
+// time.
 #include "request/response.h"
 #include "api/convert.h"
 #include "nereid/nereid.h"

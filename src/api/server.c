@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_Server*: thin calls into core/server. Any thread; those that load, unload, start and
-// stop block.
+// TRITONSERVER_Server*: thin calls into core/server. Any thread; loading, unloading, starting and
+// stopping block.
 #include "core/server.h"
 #include "api/convert.h"
 #include "base/cleanup.h"
@@ -103,7 +103,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerLoadModel(TRITONSERVER_Server *s, const c
   return error_to_abi(server_load_model(s, model_name, NULL));
 }
 
-// What a load's parameters say: the text of "config", NULL when there is none, and files.
+// A load's parameters: the text of "config" (NULL: none) and files.
 typedef struct load_content {
   const char *config;
   uploaded_file *files; // owned, room for all parameters

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server says about itself and its models as JSON: metadata, configuration, statistics,
-// index. The texts are printed here, at the seam. Any thread.
+// Metadata, configuration, statistics and index of a server and its models as JSON. The texts are
+// printed here, at the seam. Any thread.
 #include "api/convert.h"
 #include "base/buffer.h"
 #include "base/cleanup.h"
@@ -105,7 +105,7 @@ static error *append_all_ready(buffer *out, server *s, const char *name)
   return NULL;
 }
 
-// Who asks for a version gets that one.
+// Only the version asked for, if there is one.
 static error *append_versions(buffer *out, server *s, const char *name, int64_t asked)
 {
   error *e = NULL;
@@ -317,7 +317,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelStatistics(TRITONSERVER_Server *s,
                                                        int64_t model_version,
                                                        TRITONSERVER_Message **message)
 {
-  if (model_version < -1) { // a name
+  if (model_version < -1) { // the number of a label
     model *m;
     error *unknown = server_find_model(s, model_name, model_version, &m);
     if (unknown != NULL)
@@ -375,7 +375,7 @@ TRITONSERVER_Error *NEREID_ServerVersionOfLabel(TRITONSERVER_Server *s, const ch
 {
   model_entry *entry = NULL;
   AUTO_ERROR error *unknown =
-      model_table_find_named(&s->models, model_name, &entry); // whoever uses it says so
+      model_table_find_named(&s->models, model_name, &entry); // a use of it reports the error
   return error_to_abi(
       routing_number_of_label(unknown == NULL ? entry : NULL, label, model_version));
 }

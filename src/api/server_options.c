@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_ServerOptions*: stores what a program sets until it starts a server. One thread at
-// a time. The log's setters are the exception: they act at once, from any thread, and do not look
-// at `options`.
+// TRITONSERVER_ServerOptions*: stores a program's settings until it starts a server. One thread at
+// a time. Only the log's setters act at once, from any thread, and ignore `options`.
 #include "core/server_options.h"
 
 #include "api/convert.h"
@@ -93,7 +92,7 @@ VALUE_SETTERS(DEFINE_VALUE_SETTER)
   }
 TEXT_SETTERS(DEFINE_TEXT_SETTER)
 
-// Setters of what is not there: GPUs have no use for it.
+// Setters without effect: GPUs do not need them.
 #define IGNORED_SETTERS(X) X(BufferManagerThreadCount, unsigned int)
 #define DEFINE_IGNORED_SETTER(name, type)                                                          \
   TRITONSERVER_Error *TRITONSERVER_ServerOptionsSet##name(TRITONSERVER_ServerOptions *options,     \
@@ -146,7 +145,7 @@ TRITONSERVER_ServerOptionsAddRateLimiterResource(TRITONSERVER_ServerOptions *opt
       rate_limiter_supply(&options->rate_limiter_resources, resource_name, resource_count, device));
 }
 
-// What was said of a device last counts.
+// The last value for a device counts.
 static TRITONSERVER_Error *set_gpu_size(TRITONSERVER_ServerOptions *options, const char *what,
                                         int device, uint64_t bytes)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_Server…ModelRepository: repositories that come and go. Any thread.
+// TRITONSERVER_Server…ModelRepository: adds and removes repositories. Any thread.
 #include "api/convert.h"
 #include "base/cleanup.h"
 #include "core/repository_control.h"

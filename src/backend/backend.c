@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading of backend libraries. A library is opened and initialised under the registry's lock: two
-// models that need it at the same moment get one backend, and the second waits for the first.
+// Loading of backend libraries. A library is opened and initialised under the registry's lock: of
+// two models that need it at the same moment the second waits, and gets the same backend.
 #include "backend/backend.h"
 
 #include "backend/library.h"
@@ -30,7 +30,7 @@ static void free_backend(backend *b)
   free(b);
 }
 
-// A library that was initialized is finalized first: it may have threads of its own.
+// An initialized library is finalized before it is closed: it may have threads.
 static void end_backend(backend *b)
 {
   if (b->initialized && b->functions.finalize != NULL) {
@@ -99,7 +99,7 @@ static error *open_library(backend *b)
   return find_functions(b);
 }
 
-// Once this has succeeded, TRITONBACKEND_Finalize is due.
+// After success TRITONBACKEND_Finalize must be called.
 static error *initialize_backend(backend *b)
 {
   if (b->functions.initialize != NULL)

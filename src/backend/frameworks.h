@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries that the process's backends have opened to run models on (NEREID_BackendSetFramework).
-// Such a library stays in the process, whatever becomes of its backend and its server, and so does
-// what is said of it here. Any thread.
+// Libraries that the process's backends opened to run models (NEREID_BackendSetFramework). A
+// library and its record stay in the process even after its backend and its server. Any thread.
 #ifndef NEREID_BACKEND_FRAMEWORKS_H
 #define NEREID_BACKEND_FRAMEWORKS_H
 
@@ -14,13 +13,13 @@ typedef struct framework_record {
   const char *name;    // "ONNX Runtime"
   const char *version;
   const char *path;
-  uint64_t open_ns; // how long opening it took, the first time
+  uint64_t open_ns; // duration of the first opening
 } framework_record;
 
-// Copies the record, unless the backend has told of this library before.
+// Copies the record, unless the backend has reported this library before.
 error *frameworks_add(const framework_record *record);
 
-// In the order in which they were opened; under a lock that frameworks_add takes.
+// Called in the order of opening, under a lock that frameworks_add takes too.
 typedef void framework_visitor(void *context, const framework_record *record);
 void frameworks_visit(framework_visitor *visit, void *context);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening of shared libraries. Whatever runs in one is the operator's choice; that the file is
-// whole is looked at here.
+// Opens shared libraries. The operator chooses them; only the file's completeness is checked here.
 #include "backend/library.h"
 
 #include "base/cleanup.h"
@@ -13,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// True when the file ends before a segment does: the loader maps it all the same and dies of
-// SIGBUS.
+// True when the file ends before one of its segments: the loader would map it nevertheless and die
+// of SIGBUS.
 static bool is_cut(const char *library)
 {
   AUTO_CLOSE int file = open(library, O_RDONLY | O_CLOEXEC);
@@ -23,7 +22,7 @@ static bool is_cut(const char *library)
   if (file < 0 || fstat(file, &status) != 0 ||
       pread(file, &header, sizeof(header), 0) != sizeof(header) ||
       memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return false; // dlopen has the better words
+    return false; // dlopen has a better text
   for (size_t i = 0; i < header.e_phnum; i++) {
     ElfW(Phdr) segment;
     off_t offset = (off_t)(header.e_phoff + i * sizeof(segment));
@@ -51,8 +50,7 @@ void library_close(void *handle)
     dlclose(handle);
 }
 
-// POSIX guarantees that a function's address fits in what dlsym returns; C does not let it be cast
-// directly.
+// POSIX guarantees that a function's address fits dlsym's result; C forbids the direct cast.
 void library_find(void *handle, const char *symbol, void *function)
 {
   void *address = dlsym(handle, symbol);

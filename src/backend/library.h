@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library that a plug-in is: a backend or a repository agent. Opened and closed under the
-// lock of whoever keeps it.
+// The shared library of a plug-in: a backend or a repository agent. Opened and closed under its
+// owner's lock.
 #ifndef NEREID_BACKEND_LIBRARY_H
 #define NEREID_BACKEND_LIBRARY_H
 
 #include "base/error.h"
 
-// NOT_FOUND "unable to load shared library: …", also for a file that ends too early.
+// NOT_FOUND "unable to load shared library: …", also for a truncated file.
 error *library_open(const char *path, void **handle);
 void library_close(void *handle); // NULL: nothing is open
 

@@ -54,7 +54,7 @@ static void *allocate_in_new_block(arena *a, size_t size)
   block->size = total;
   block->next = a->blocks;
   a->blocks = block;
-  // A block made for one large allocation does not replace the current one, whose rest stays
+  // A block made for one large allocation does not replace the current one: the rest of that stays
   // usable.
   if (size <= ARENA_BLOCK_BYTES || a->next == NULL) {
     a->next = block->data + size;

@@ -32,8 +32,8 @@ void *arena_allocate_tensor(arena *a, size_t size);
 void *arena_allocate_array(arena *a, size_t count, size_t size)
     __attribute__((malloc, alloc_size(2, 3)));
 
-// Room for one more element behind the `count` of a list that only grows by one; it moves when
-// `count` is a power of two. The list, or NULL when memory is short.
+// Makes room for one more element behind the `count` of a list that only grows by one. Returns the
+// list, which moves when `count` is a power of two, or NULL when memory is short.
 void *arena_grow_array(arena *a, void *items, size_t count, size_t item_size);
 
 // A NUL-terminated copy; NULL when memory is short.

@@ -8,11 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Most bytes that `text_size` characters can stand for.
+// Most bytes that `text_size` characters can decode to.
 size_t base64_decoded_size(size_t text_size);
 
-// Decodes into `to`, which has room for base64_decoded_size bytes. Line ends are skipped, padding
-// may be missing. False when anything else is not of the alphabet.
+// Decodes into `to`, which has room for base64_decoded_size bytes. Skips line ends; padding may be
+// missing. False when another character is outside the alphabet.
 bool base64_decode(slice text, char *to, size_t *size);
 
 #endif

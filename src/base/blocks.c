@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of memory. Large ones are rounded up such that requests of about the same size share them.
+// Blocks of memory. Sizes of large blocks are rounded up, so that requests of about the same size
+// can reuse them.
 #include "base/blocks.h"
 
 #include "base/checked.h"
@@ -18,25 +19,25 @@
 #define LARGE_PAGES_FROM (2 * LARGE_PAGE)
 #define KEPT_MAX         32
 #define KEPT_BYTES       ((size_t)64 << 20)
-#define KEPT_BLOCK_BYTES ((size_t)16 << 20) // of one: its work takes much longer than new pages do
+#define KEPT_BLOCK_BYTES ((size_t)16 << 20) // of one: work on larger ones dwarfs new pages
 
 typedef struct kept_block {
   void *memory;
   size_t size;
-  bool old; // was there at the last trim
+  bool old; // was kept at the last trim already
 } kept_block;
 
 static struct {
   pthread_mutex_t mutex; // guards the rest
-  size_t limit;          // of what is kept and used together, for any to be kept
-  size_t used;           // bytes of large blocks that somebody has
+  size_t limit;          // of kept and used bytes together; above it nothing is kept
+  size_t used;           // bytes of large blocks in use
   kept_block blocks[KEPT_MAX];
   size_t count;
   size_t bytes;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-// Touching the block for the first time then costs one fault for 512 pages. A hint, for the whole
-// mapping: mremap wants it in one piece.
+// Touching the block then costs one fault for each 512 pages. The hint covers the whole mapping, as
+// mremap needs it in one piece.
 static void prefer_large_pages(void *memory, size_t size)
 {
   if (size >= LARGE_PAGES_FROM)
@@ -51,7 +52,6 @@ static bool round_up(size_t size, size_t *rounded)
   return true;
 }
 
-// Removes a block from the list.
 static void *remove_kept(size_t i)
 {
   assert(lock_is_held(&kept.mutex) && i < kept.count && kept.bytes >= kept.blocks[i].size);
@@ -69,8 +69,8 @@ static bool has_room(size_t more)
          more <= kept.limit - kept.used - kept.bytes;
 }
 
-// A large block of somebody's has `now` bytes instead of `before`: kept ones go where both are too
-// many.
+// A user's large block changes from `before` to `now` bytes. Frees kept blocks until both together
+// are within the limit.
 static void count_used(size_t before, size_t now)
 {
   assert(lock_is_held(&kept.mutex) && kept.used >= before);
@@ -98,7 +98,7 @@ static void resize_used(size_t before, size_t now)
   count_used(before, now);
 }
 
-// Takes a block back from its user.
+// False: the block is not kept, and the caller unmaps it.
 static bool keep(void *memory, size_t size)
 {
   LOCK_SCOPE(&kept.mutex);
@@ -118,7 +118,7 @@ static void *map_pages(size_t size)
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-// Where large pages are wanted, the block begins with one: more is mapped, and the ends go back.
+// A block for large pages begins at the boundary of one: map more, then unmap both ends.
 static void *map(size_t size)
 {
   size_t more;
@@ -137,7 +137,7 @@ static void *map(size_t size)
   return memory + before;
 }
 
-// *used: bytes of an earlier owner may be in it.
+// *used: the block may hold an earlier owner's bytes.
 static void *allocate(size_t size, bool *used)
 {
   void *memory;
@@ -214,7 +214,7 @@ void block_discard(void *memory, size_t block_size, char *begin, size_t size)
 {
   if (block_size < BLOCK_LARGE_BYTES || block_size <= KEPT_BLOCK_BYTES)
     return;
-  // Whole large pages only: the offset in the block is the offset in its first one.
+  // Whole large pages only; the block begins at the boundary of one.
   size_t offset = (size_t)(begin - (char *)memory);
   size_t first = offset + (LARGE_PAGE - offset % LARGE_PAGE) % LARGE_PAGE;
   size_t end = offset + size - (offset + size) % LARGE_PAGE;

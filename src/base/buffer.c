@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growable byte buffer. Not thread-safe; the owner is whoever holds the struct.
+// Growable byte buffer. Not thread-safe; the holder of the struct owns it.
 #include "base/buffer.h"
 
 #include "base/blocks.h"
@@ -27,7 +27,7 @@ void buffer_fini(buffer *b)
   *b = BUFFER_EMPTY;
 }
 
-// Small content is malloc's, large content a block.
+// Small content comes from malloc, large content is a block (base/blocks.h).
 static char *move_to(buffer *b, size_t capacity)
 {
   if (capacity < BLOCK_LARGE_BYTES)
@@ -150,8 +150,8 @@ static void append_json_escape(buffer *b, unsigned char c)
   }
 }
 
-// The code of a character of `length` bytes that is a control character of the second set, ends a
-// line, or turns the direction in which a terminal shows what follows; else 0.
+// The code of the character of `length` bytes if it is a C1 control character, ends a line or
+// changes the direction of text in a terminal; else 0.
 static unsigned hidden_control(const unsigned char *p, size_t length)
 {
   if (length == 2) {
@@ -166,7 +166,7 @@ static unsigned hidden_control(const unsigned char *p, size_t length)
   return turns || code == 0x2028 || code == 0x2029 ? code : 0;
 }
 
-typedef enum json_reader { // who reads the string
+typedef enum json_reader { // the reader that the string is for
   READER_PROGRAM,
   READER_OF_LINES,
   READER_OF_DATA,
@@ -228,7 +228,7 @@ char *buffer_take_text(buffer *b)
     return NULL;
   }
   char *text = b->data;
-  if (is_block(b)) { // the caller frees it as malloc's
+  if (is_block(b)) { // the caller frees it with free()
     text = malloc(b->size);
     if (text != NULL)
       memcpy(text, b->data, b->size);

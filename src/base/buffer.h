@@ -35,15 +35,14 @@ void buffer_append_va(buffer *b, const char *format, va_list arguments)
 
 // Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
 void buffer_append_json_string(buffer *b, slice text);
-// The same for data, whose bytes stay as they are: what comes out is UTF-8 where the data is.
+// The same, but bytes that are not UTF-8 stay as they are.
 void buffer_append_json_bytes(buffer *b, slice data);
-// As buffer_append_json_string, for logs: what a terminal or a reader of lines may take for a
-// command or a line's end (U+0080 to U+009F, U+2028, U+2029, changes of the direction) is escaped,
-// too.
+// As buffer_append_json_string, for logs: also escapes characters that a terminal takes for
+// commands or that end a line (U+0080 to U+009F, U+2028, U+2029, changes of direction).
 void buffer_append_json_line(buffer *b, slice text);
 
 // Gives the content away as a NUL-terminated string that the caller frees; NULL when the buffer
-// failed. The buffer is empty after.
+// failed. The buffer is empty afterwards.
 char *buffer_take_text(buffer *b);
 
 static inline slice buffer_view(const buffer *b)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time, injected: whatever waits or measures takes a `clock_source`, so that its tests never sleep.
+// Time, injected: code that waits or measures takes a `clock_source`, so that its tests never
+// sleep.
 #ifndef NEREID_BASE_CLOCK_H
 #define NEREID_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-#define CLOCK_NEVER UINT64_MAX // a moment that does not come
+#define CLOCK_NEVER UINT64_MAX // never reached
 
 typedef struct clock_source {
   uint64_t (*now_ns)(void *context); // monotonic, nanoseconds

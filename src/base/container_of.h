@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a member to what it is part of: for list.h, mpsc.h, heap.h and callbacks that get a member.
+// From a member to the struct around it: for list.h, mpsc.h, heap.h and callbacks that get a
+// member.
 #ifndef NEREID_BASE_CONTAINER_OF_H
 #define NEREID_BASE_CONTAINER_OF_H
 
 #include <stddef.h>
 
-// The `type` whose `member` is at `pointer`; NULL for NULL. Of another type than the member's, the
-// pointer is a compiler's warning.
+// The `type` around the `member` at `pointer`; NULL for NULL. The compiler warns when the pointer
+// does not have the member's type.
 #define container_of(pointer, type, member)                                                        \
   ((type *)container_at(1 ? (pointer) : &((type *)0)->member, offsetof(type, member)))
 

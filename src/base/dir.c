@@ -46,8 +46,7 @@ bool dir_make(int dir, const char *path)
   return made >= 0;
 }
 
-// Opens the directory in which `path` is, which is made if it is not there, and gives the last part
-// of the path.
+// Opens the directory of `path`, which is made if it is missing; *name is the path's last part.
 static int open_parent(int dir, const char *path, const char **name)
 {
   const char *slash = strrchr(path, '/');
@@ -80,7 +79,7 @@ bool dir_share_file(int dir, const char *from, const char *path)
   if (from_parent < 0 || parent < 0 ||
       fstatat(from_parent, from_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
     return false;
-  if (!S_ISREG(status.st_mode)) { // a link leads elsewhere from another directory
+  if (!S_ISREG(status.st_mode)) { // a relative link would lead elsewhere from another directory
     errno = EPERM;
     return false;
   }
@@ -103,7 +102,7 @@ bool dir_resolves(int dir, const char *path)
 
 // ---- removing
 
-// A directory whose content can be listed and removed, whatever its mode was.
+// Opens a directory so that its content can be listed and removed, whatever its mode was.
 static DIR *open_listing(int parent, const char *name)
 {
   char path[32];
@@ -114,7 +113,7 @@ static DIR *open_listing(int parent, const char *name)
   return chmod(path, 0700) == 0 ? opendir(path) : NULL;
 }
 
-// Twice as deep as what is unpacked: what runs in it may have made more.
+// `depth` is twice that of unpacked files: a program that runs there may have made deeper ones.
 static bool remove_at(int parent, const char *name, int depth)
 {
   if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error values. Every layer makes and passes them; they belong to one holder at a time and may
-// cross threads.
+// Error values. Every layer makes them and passes them on; an error has one holder at a time and
+// may cross threads.
 #include "base/error.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values: a code that maps one to one onto TRITONSERVER_Error_Code, and a text made where
-// the knowledge is. NULL is success. An error is owned by whoever holds it and is released once,
-// with error_free or by passing it on.
+// Errors as values: a code that maps one to one onto TRITONSERVER_Error_Code, and a text, made
+// where the cause is known. NULL is success. An error has one owner, who releases it once: with
+// error_free or by passing it on.
 #ifndef NEREID_BASE_ERROR_H
 #define NEREID_BASE_ERROR_H
 
@@ -34,7 +34,7 @@ error *error_no_memory(void) __attribute__((warn_unused_result));
 error *error_wrap(error *cause_owned, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
-// When what failed is worth another attempt, in ns from now; 0: unknown.
+// How long to wait before another attempt, in ns; 0: unknown.
 void error_set_retry(error *e, uint64_t after_ns);
 uint64_t error_retry_ns(const error *e);
 

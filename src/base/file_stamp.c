@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A walk through a directory; see file_stamp.h. A directory is entered by one of the links that
-// lead to it and not by the others, so links in a circle come to an end.
+// A walk through a directory; see file_stamp.h. The walk enters a directory through only one of the
+// links that lead to it, so circular links end.
 #include "base/file_stamp.h"
 
 #include "base/cleanup.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #define MAX_DEPTH   32      // directories below a model; deeper ones do not count as changes
-#define MAX_ENTRIES 1000000 // of one walk; further ones do not count either
-#define LINKS_TOLD  8       // of one walk; how many more there are is told in one line
+#define MAX_ENTRIES 1000000 // of one walk; later ones do not count
+#define LINKS_TOLD  8       // of one walk; one line gives the number of the others
 
 typedef struct walk {
   const char *dir;
@@ -31,7 +31,8 @@ void file_stamp_add(file_stamp *sum, file_stamp other)
   sum->bytes += other.bytes;
 }
 
-// Spreads each bit over all (MurmurHash3's last step), so that sums of small numbers do not meet.
+// Spreads each bit over all (MurmurHash3's last step), so that sums of small numbers do not
+// collide.
 static uint64_t spread(uint64_t value)
 {
   value = (value ^ value >> 33) * 0xff51afd7ed558ccdu;
@@ -50,7 +51,7 @@ bool file_stamp_differs(file_stamp now, file_stamp before)
   return now.entries != before.entries || now.targets != before.targets;
 }
 
-// Puts the directory among those entered; *fresh is false when it was there.
+// Adds the directory to those entered; *fresh is false when it was among them.
 static error *enter(walk *w, uint64_t identity, bool *fresh)
 {
   *fresh = false;
@@ -66,7 +67,8 @@ static error *enter(walk *w, uint64_t identity, bool *fresh)
   return NULL;
 }
 
-// A dangling link is nobody's concern unless somebody opens it; one that is not followed is told.
+// A dangling link is reported only when something opens it; a link that is not followed is reported
+// here.
 static void tell_of_link(walk *w, const file_root *root, const char *name)
 {
   AUTO_ERROR error *e = files_check_link(root, name);
@@ -114,7 +116,7 @@ static error *walk_dir(walk *w, const file_root *root, const char *name, int dep
   string_list names = {0};
   file_kind kind;
   RETURN_IF_ERROR(files_enter(root, name, &dir));
-  if (dir.descriptor < 0) // it may not be read, or it went
+  if (dir.descriptor < 0) // it may not be read, or it was removed
     return NULL;
   error *e = files_list(&dir, ".", &names);
   for (size_t i = 0; e == NULL && i < names.count; i++)
@@ -129,7 +131,7 @@ error *file_stamp_take(const file_root *root, const char *name, const char *dir,
   walk w = {.dir = dir, .refused = refused};
   file_entry itself;
   *stamp = (file_stamp){0};
-  RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
+  RETURN_IF_ERROR(files_look(root, name, &itself)); // a replacement may have older times
   w.stamp.targets = itself.identity;
   error *e = walk_entry(&w, root, name, MAX_DEPTH, kind);
   if (w.unfollowed > LINKS_TOLD && dir != NULL)

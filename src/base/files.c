@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How paths below a root become descriptors; see files.h. The only state is whether the kernel has
-// openat2.
+// Opens paths below a root; see files.h. The only state is whether the kernel has openat2.
 #include "base/files.h"
 
 #include "base/cleanup.h"
@@ -32,10 +31,10 @@ static const uint64_t LINK_RULES[] = {
     [FILE_LINKS_NONE] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
 };
 
-static int openat2_reason; // why the kernel's is not used; 0: it is
+static int openat2_reason; // why openat2 is not used; 0: it is
 
-// An absolute path is not beneath anything. Whoever says something else (a profile that refuses
-// what it does not know, an emulator) does not keep the rules.
+// RESOLVE_BENEATH refuses absolute paths with EXDEV. A kernel that answers otherwise (a seccomp
+// profile that refuses unknown calls, an emulator) does not enforce the rules.
 static void look_for_openat2(void)
 {
   struct open_how how = {
@@ -110,7 +109,7 @@ error *files_path_of(int descriptor, char **path)
   return *path == NULL ? error_no_memory() : NULL;
 }
 
-// What is left of `path` below `root`; NULL when it is not below.
+// The part of `path` below `root`; NULL when it is not below.
 static const char *below(const char *path, const char *root)
 {
   size_t size = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -119,7 +118,7 @@ static const char *below(const char *path, const char *root)
   return path[size] == '\0' ? "." : path[size] == '/' ? path + size + 1 : NULL;
 }
 
-// The text finds the root; that the path stays there is the kernel's doing.
+// The text only finds the root; the kernel keeps the path below it.
 static int open_below_roots(const string_list *roots, const char *path, int flags)
 {
   for (size_t i = 0; i < roots->count; i++) {
@@ -136,7 +135,7 @@ static int open_below_roots(const string_list *roots, const char *path, int flag
   return -1;
 }
 
-// What left the directory may be below one of the roots.
+// For a path that leads out of the directory: it may lead below one of the policy's roots.
 static int open_below_policy_roots(const file_root *root, const char *relative, int flags)
 {
   char *path AUTO_FREE = NULL;
@@ -150,8 +149,7 @@ static int open_below_policy_roots(const file_root *root, const char *relative, 
   return -1;
 }
 
-// The one place where a path becomes a descriptor. -1 with errno, which is EXDEV for what the
-// policy forbids.
+// All paths are opened here. -1 with errno, which is EXDEV when the policy forbids the path.
 static int open_path(const file_root *root, const char *relative, int flags)
 {
   if (relative[0] == '/') {
@@ -207,7 +205,7 @@ static const char *words_of(int reason)
                                                : NULL;
 }
 
-// Says where a link leads; a broken one is told from a name that is not there.
+// The error says where a link leads, and tells a broken link from an absent name.
 static error *open_failure(const file_root *root, const char *relative, int reason)
 {
   char target[PATH_MAX];
@@ -225,7 +223,7 @@ static error *open_failure(const file_root *root, const char *relative, int reas
   return error_new(code_of(reason), "'%s' %s", relative, words);
 }
 
-// Whether the reason lies in the tree, and is no passing or broken state of the machine.
+// Whether the tree itself is the reason, not a temporary or broken state of the machine.
 static bool means_absent(int reason)
 {
   static const int reasons[] = {ENOENT, ENOTDIR, EXDEV, ELOOP, ENAMETOOLONG, EACCES};
@@ -282,7 +280,7 @@ static uint64_t nanoseconds(struct timespec time)
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// A file that takes another's place keeps its times, as a rule, but for the entry's.
+// A file moved over another keeps its mtime, as a rule; its ctime changes.
 static uint64_t change_of(const struct stat *status)
 {
   uint64_t content = nanoseconds(status->st_mtim), entry = nanoseconds(status->st_ctim);
@@ -298,7 +296,7 @@ static void fill_entry(file_entry *entry, const struct stat *status)
   entry->identity = ((uint64_t)status->st_dev * 0x9e3779b97f4a7c15u) ^ (uint64_t)status->st_ino;
 }
 
-// False with errno. A single name that is no link cannot lead out: one call tells.
+// False with errno. A single name that is no link cannot lead out of the root: one call is enough.
 static bool look(const file_root *root, const char *relative, file_entry *entry)
 {
   struct stat status;
@@ -313,7 +311,7 @@ static bool look(const file_root *root, const char *relative, file_entry *entry)
       return true;
     }
   }
-  // A path descriptor: opening a FIFO or device for real may block or act.
+  // O_PATH, as opening a FIFO or device may block or trigger an action.
   AUTO_CLOSE int found = open_path(root, relative, O_PATH);
   if (found < 0 || fstat(found, &status) != 0)
     return false;
@@ -370,7 +368,7 @@ static error *open_dir(const file_root *root, const char *relative, int *descrip
   return open_failure(root, relative, reason);
 }
 
-// What was looked at is what is opened: its name is not looked up again.
+// Opens the file that was checked; its name is not looked up again.
 static error *open_regular(const file_root *root, const char *relative, int *descriptor)
 {
   struct stat status;
@@ -472,7 +470,7 @@ bool files_write(int descriptor, const void *data, size_t size)
   return files_write_most(descriptor, data, size) == size;
 }
 
-// A directory that is read; opendir() would ask the kernel three times more.
+// A directory that is being read; opendir() would make three more system calls.
 typedef struct listing {
   int dir;
   ssize_t size; // of the entries that the kernel gave

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pairing heap of Fredman, Sedgewick, Sleator and Tarjan, with both passes as loops. Called
-// with the lock of whoever owns the heap.
+// with the lock of the heap's owner.
 #include "base/heap.h"
 
 #include <assert.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moments in order: a pairing heap whose nodes are embedded in what waits, so that nothing is
-// allocated. Insert and look at the first: O(1); remove any node: O(log n) amortised. No lock of
-// its own.
+// Moments in order: an intrusive pairing heap, which allocates nothing. Insert and heap_first:
+// O(1); remove any node: O(log n) amortised. No lock of its own.
 #ifndef NEREID_BASE_HEAP_H
 #define NEREID_BASE_HEAP_H
 
@@ -13,7 +12,7 @@
 
 typedef struct heap_node {
   uint64_t when_ns;
-  uint64_t sequence; // among equal moments, what was inserted first comes first
+  uint64_t sequence; // orders equal moments: first inserted, first out
   struct heap_node *child;
   struct heap_node *next;     // sibling on the right
   struct heap_node *previous; // sibling on the left, the parent of a first child, itself for the
@@ -31,8 +30,8 @@ static inline bool heap_is_linked(const heap_node *node)
 }
 
 // `node`->when_ns is set by the caller and stays while the node is inside.
-void heap_insert(heap *h, heap_node *node); // one that is in no heap
-void heap_remove(heap *h, heap_node *node); // one that is in this heap
+void heap_insert(heap *h, heap_node *node); // it must be in no heap
+void heap_remove(heap *h, heap_node *node); // it must be in this heap
 
 // The earliest node, still inside; NULL when empty.
 static inline heap_node *heap_first(const heap *h)

@@ -2,7 +2,7 @@
 // Counts brackets and commas outside of strings.
 #include "base/json_bounds.h"
 
-// The position of the quote that ends the string whose first byte is at `i`, or the text's size.
+// The position of the closing quote of the string that begins at `i`, or the text's size.
 static size_t string_end(slice json, size_t i)
 {
   while (i < json.size && json.data[i] != '"')

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Doubly linked lists whose nodes are part of what they link, so that nothing is allocated. A ring:
-// the list is its own last and first neighbour. No lock of its own.
+// Intrusive doubly linked lists, which allocate nothing. A list is a ring: its head is the
+// neighbour of its first and last node. No lock of its own.
 #ifndef NEREID_BASE_LIST_H
 #define NEREID_BASE_LIST_H
 
@@ -36,7 +36,7 @@ static inline bool list_is_empty(const list *l)
   return l->ends.next == &l->ends;
 }
 
-// The following return NULL where there is none.
+// The next four return NULL when there is no such node.
 
 static inline list_node *list_next(const list *l, const list_node *node)
 {
@@ -112,8 +112,8 @@ static inline void list_append_all(list *to, list *from)
   list_init(from);
 }
 
-// Each `type *item` whose `member` is in the list `l`, first to last. list_foreach_safe: `item` may
-// be removed and freed meanwhile, no other.
+// Visits each `type *item` whose `member` is in the list `l`, first to last. In list_foreach_safe,
+// `item` may be removed and freed, but no other node.
 #define list_foreach(type, item, member, l)                                                        \
   for (type *item = list_item_((l)->ends.next, type, member); &item->member != &(l)->ends;         \
        item = list_item_(item->member.next, type, member))

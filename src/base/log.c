@@ -39,7 +39,7 @@ static _Atomic uint64_t dropped_lines;
 static pthread_mutex_t output_lock = PTHREAD_MUTEX_INITIALIZER; // guards what follows
 static int output_file = -1;                                    // -1: the standard streams
 static char output_path[LOG_PATH_BYTES];
-static bool cut_line; // what was written last is the beginning of a line
+static bool cut_line; // the last line was written in part
 
 void log_enable(log_level level, bool on)
 {
@@ -63,7 +63,7 @@ error *log_set_file(const char *path)
   int file = -1;
   size_t size = path != NULL ? strlen(path) : 0;
   if (size > 0) {
-    // Nobody waits: a pipe that nobody reads is an error, one that is full costs lines.
+    // Never blocks: a pipe without a reader is an error, a full pipe loses lines.
     file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
     if (file < 0)
       return error_new(ERROR_INVALID_ARG, "cannot open log file '%s': %s", path, strerror(errno));
@@ -119,7 +119,6 @@ static bool escaping(void)
 
 // ---- lines ----
 
-// Where and when.
 typedef struct log_origin {
   log_level level;
   char file[FILE_BYTES];
@@ -128,7 +127,7 @@ typedef struct log_origin {
   struct tm utc;
 } log_origin;
 
-// The file may be a model's, with any name.
+// The file may belong to a model and have any name.
 static log_origin origin_now(log_level level, const char *file, int line)
 {
   log_origin origin = {.level = level, .line = line};
@@ -204,8 +203,8 @@ static void append_json(buffer *line, const log_origin *origin, const log_subjec
   buffer_append_char(line, '}');
 }
 
-// A full disk or a closed pipe costs the line, never the server. A line that was cut stays, and the
-// next one does not continue it.
+// A full disk or a closed pipe loses the line and does not stop the server. After a line that was
+// cut, the next begins on a new line.
 static void emit(log_level level, buffer *line)
 {
   buffer_append_char(line, '\n');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's log, in Triton's formats. State lives once in libtritonserver.so; front ends and
-// backends reach it through TRITONSERVER_LogMessage. Thread-safe. One call is one line and one
+// backends reach it through TRITONSERVER_LogMessage. Thread-safe. One call writes one line with one
 // write.
 #ifndef NEREID_BASE_LOG_H
 #define NEREID_BASE_LOG_H
@@ -26,10 +26,10 @@ typedef enum log_format { // values of TRITONSERVER_LogFormat
 
 #define LOG_PATH_BYTES 4096 // of a log file's path, with its end
 
-// What a line is about: keys of their own in JSON. The text formats name the request, its model and
-// instance in front of the text when there is a request.
+// The subject of a line. JSON has a key for each member. The text formats put request, model and
+// instance before the text if there is a request.
 typedef struct log_subject {
-  const char *request_id; // "": the client gave none; NULL: no one request; cut behind 256 bytes
+  const char *request_id; // "": none given; NULL: not about one request; cut after 256 bytes
   const char *model;      // NULL: unknown
   int64_t version;        // 0: unknown
   const char *instance;   // NULL: unknown
@@ -39,8 +39,8 @@ typedef struct log_subject {
 void log_enable(log_level level, bool enabled); // INFO, WARNING, ERROR
 void log_set_verbose(uint32_t level);           // 0 turns verbose lines off
 void log_set_format(log_format format);
-// Opens `path` and closes what was open, so that the same path again is a new file after a
-// rotation. NULL or "": stdout and stderr. INVALID_ARG when the file cannot be opened: nothing
+// Opens `path` and closes the open file, so that giving the same path again starts a new file after
+// a rotation. NULL or "": stdout and stderr. INVALID_ARG when the file cannot be opened: nothing
 // changes then.
 error *log_set_file(const char *path);
 
@@ -48,17 +48,17 @@ bool log_is_enabled(log_level level);
 uint32_t log_verbose_level(void);
 log_format log_get_format(void);
 void log_get_file(char path[LOG_PATH_BYTES]); // "": stdout and stderr
-uint64_t log_dropped_lines(void);             // that could not be written: a full disk
+uint64_t log_dropped_lines(void);             // lost to a full disk or pipe
 
-// Writes one line; `text` is quoted and its control characters are escaped, unless
-// TRITON_SERVER_ESCAPE_LOG_MESSAGES=0 (but for JSON). `subject` may be NULL.
+// Writes one line. `text` is quoted and its control characters are escaped, unless
+// TRITON_SERVER_ESCAPE_LOG_MESSAGES=0; JSON always escapes. `subject` may be NULL.
 void log_write(log_level level, const char *file, int line, const log_subject *subject, slice text);
-// Writes `table` unescaped below an empty message line: for the start-up tables only, never for
-// text from outside.
+// Writes `table` unescaped below an empty message line. In JSON it is the message. For the start-up
+// tables only, never for text from outside.
 void log_write_table(log_level level, const char *file, int line, slice table);
 
-// How wide a table may be for whoever reads it: the terminal's width where the log goes to one,
-// else what COLUMNS says, 80 to 200; else 120.
+// The width for tables: the terminal's if the log goes to one, else COLUMNS, both within 80 to 200;
+// else 120.
 size_t log_table_width(void);
 
 void log_format_message(log_level level, const char *file, int line, const log_subject *subject,

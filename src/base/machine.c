@@ -20,7 +20,7 @@
 static unsigned affinity_count(void)
 {
   cpu_set_t set;
-  CPU_ZERO(&set); // too small on machines with more processors than it holds
+  CPU_ZERO(&set); // fails on machines with more processors than it holds
   long count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
                                                             : sysconf(_SC_NPROCESSORS_ONLN);
   return count < 1 ? 1 : (unsigned)count;
@@ -37,8 +37,8 @@ static bool has_name(const char *list, const char *name)
   return size == strlen(name) && strncmp(list, name, size) == 0;
 }
 
-// The own group's path: in the unified hierarchy (v2) when `controller` is "", else in that one's;
-// "" when there is none.
+// The path of the process's group: in the unified hierarchy (v2) when `controller` is "", else in
+// that controller's; "" when there is none.
 static void own_group(const machine_groups *groups, const char *controller, char *path,
                       size_t capacity)
 {
@@ -60,8 +60,8 @@ static void own_group(const machine_groups *groups, const char *controller, char
   fclose(file);
 }
 
-// Reads up to two whole numbers, apart by a space, of a file's first line; returns how many there
-// are ("max" and -1 are none).
+// Reads up to two whole numbers, separated by a space, from a file's first line. Returns how many
+// it read; "max" and -1 are none.
 static int read_numbers(const char *dir, const char *name, uint64_t numbers[2])
 {
   char path[MAX_PATH_BYTES + 32];
@@ -83,10 +83,10 @@ static int read_numbers(const char *dir, const char *name, uint64_t numbers[2])
   return count;
 }
 
-// Processors' worth of time that a group is granted, rounded up.
+// The processors that a group is granted by time, rounded up.
 static uint64_t granted_cpus(const char *dir)
 {
-  uint64_t quota[2] = {0}; // microseconds, and the microseconds that they are granted for
+  uint64_t quota[2] = {0}; // microseconds, and the period in microseconds
   uint64_t period[2];
   if (read_numbers(dir, "cpu.max", quota) != 2) { // v1 has two files
     bool limited = read_numbers(dir, "cpu.cfs_quota_us", quota) == 1;
@@ -104,8 +104,8 @@ static uint64_t granted_memory(const char *dir)
   return NO_LIMIT;
 }
 
-// The least that the own group and those above it are granted. A container often sees a path that
-// does not exist below its own mount, which is its group then.
+// The least that the process's group and the groups above it grant. In a container the group's path
+// often does not exist below the container's own mount: the mount itself is the group then.
 static uint64_t granted_in(const machine_groups *groups, const char *controller,
                            uint64_t (*granted)(const char *dir))
 {
@@ -124,7 +124,7 @@ static uint64_t granted_in(const machine_groups *groups, const char *controller,
   return least;
 }
 
-// In the unified hierarchy, and in the one of `controller`.
+// The least of the unified hierarchy and of the controller's.
 static uint64_t granted_to(const machine_groups *groups, const char *controller,
                            uint64_t (*granted)(const char *dir))
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue into which any thread pushes without a lock, and of which one thread takes all that is
-// there. Nodes are part of what is queued. All operations are sequentially consistent, so that a
-// producer may push and then look whether the consumer sleeps, while the consumer says that it will
-// sleep and then looks for what was pushed.
+// A queue that any thread pushes to without a lock and that one thread empties. Nodes are part of
+// the queued objects. All operations are sequentially consistent: a producer may push and then
+// check whether the consumer sleeps, while the consumer announces its sleep and then checks the
+// queue.
 #ifndef NEREID_BASE_MPSC_H
 #define NEREID_BASE_MPSC_H
 
@@ -33,11 +33,11 @@ static inline void mpsc_push(mpsc *q, mpsc_node *node)
     ;
 }
 
-// All that is there, the oldest first, linked by `next`; NULL when there is nothing.
+// Takes all nodes, oldest first, linked by `next`; NULL when the queue is empty. One thread only.
 static inline mpsc_node *mpsc_take_all(mpsc *q)
 {
   mpsc_node *oldest = NULL;
-  if (mpsc_is_empty(q)) // without a write, which the producers would have to wait for
+  if (mpsc_is_empty(q)) // a write would make the producers wait
     return NULL;
   mpsc_node *newest = atomic_exchange(&q->newest, NULL);
   while (newest != NULL) {

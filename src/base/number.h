@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers as text, both ways, and the 16-bit floats. Fast, exact and independent of the locale.
-// Pure functions; any thread. Readers may look at NUMBER_BYTES_BEHIND bytes behind the number, so
-// the text must be followed by as many readable bytes, the first of which is no part of a number.
+// Pure functions; any thread. Readers may read NUMBER_BYTES_BEHIND bytes past the number: the text
+// must be followed by as many readable bytes, and the first of them must not continue the number.
 #ifndef NEREID_BASE_NUMBER_H
 #define NEREID_BASE_NUMBER_H
 
@@ -12,8 +12,8 @@
 #define NUMBER_TEXT_BYTES   32 // room that every print function needs at `out`
 #define NUMBER_BYTES_BEHIND 16
 
-// Each writes the text without a NUL and returns its size. Floats are the shortest decimal that
-// reads back to the same value of the same type, in JSON's grammar, and "NaN", "Infinity",
+// Each writes the text without a NUL and returns its size. Floats print as the shortest decimal in
+// JSON's grammar that reads back to the same value of the same type, or as "NaN", "Infinity",
 // "-Infinity" (the tokens that Triton, RapidJSON and Python's json agree on).
 size_t number_print_u64(char *out, uint64_t value);
 size_t number_print_i64(char *out, int64_t value);
@@ -26,7 +26,7 @@ typedef enum number_status {
   NUMBER_READ_OK,
   NUMBER_READ_NOT_A_NUMBER, // *end is where it went wrong
   NUMBER_READ_NOT_INTEGER,  // has a fraction or an exponent that leaves one; *end is behind it
-  NUMBER_READ_OUT_OF_RANGE, // of the type; *end is behind it
+  NUMBER_READ_OUT_OF_RANGE, // of the type's range; *end is behind it
 } number_status;
 
 // Read JSON's number grammar (no leading '+', no leading zeroes). Integers take a fraction of
@@ -38,13 +38,12 @@ number_status number_read_u64(const char *text, const char **end, uint64_t *valu
 number_status number_read_f64(const char *text, const char **end, double *value);
 number_status number_read_f32(const char *text, const char **end, float *value);
 
-// The C library's strtod as in the C locale: the process may have another one, with a decimal
-// comma.
+// The C library's strtod in the C locale, whatever the process's own locale is.
 double number_strtod(const char *text, char **end);
 
-// Read up to max_count numbers with "," or ", " between them, as long as they are of the usual form
-// (a sign, digits, a fraction; 15 characters) and end at `limit` or before. Give how many that
-// were, perhaps none, and *end behind the last: what comes then is the caller's to look at.
+// Read up to max_count numbers separated by "," or ", ", as long as they have the usual form (sign,
+// digits, fraction; 15 characters) and end at `limit` or before. Return how many were read, maybe
+// 0; *end is behind the last of them.
 size_t number_read_f32_run(const char *text, const char *limit, void *out, size_t max_count,
                            const char **end);
 size_t number_read_f64_run(const char *text, const char *limit, void *out, size_t max_count,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The 16-bit floats: conversions (IEEE 754-2019, 3.6; bfloat16 is the upper half of a binary32) and
-// text. Their shortest text is found by trying: they have few digits.
+// text. The shortest text is found by trying 1 to 5 digits.
 #include "base/number.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of sixteen bytes are no digits, for number_read.c: by one comparison of SSE2 or NEON, or in
-// words of eight bytes. For files that take it in once; no state.
+// Tells which of sixteen bytes are no digits: by one comparison of SSE2 or NEON, or in words of
+// eight bytes. For number_read.c; no state.
 #ifndef NEREID_BASE_NUMBER_MASK_H
 #define NEREID_BASE_NUMBER_MASK_H
 
@@ -24,7 +24,7 @@ static inline uint64_t number_load_eight(const char *text)
   return word;
 }
 
-// Of eight bytes: bit i is set when byte i is not a decimal digit.
+// Bit i of the result is set when byte i of the eight is not a decimal digit.
 static inline uint32_t number_word_others(uint64_t word)
 {
   const uint64_t low = 0x7f7f7f7f7f7f7f7f, sevenths = 0x7676767676767676;
@@ -34,14 +34,14 @@ static inline uint32_t number_word_others(uint64_t word)
   return (uint32_t)(tops * 0x0102040810204080 >> 56);
 }
 
-// The same of sixteen bytes at `text`, on any machine.
+// The same for sixteen bytes at `text`, on any machine.
 static inline uint32_t number_words_others(const char *text)
 {
   return number_word_others(number_load_eight(text)) |
          number_word_others(number_load_eight(text + 8)) << 8;
 }
 
-// And in the way that this machine does best.
+// The same, by the fastest way that this machine has.
 static inline uint32_t number_mask_others(const char *text)
 {
 #if defined(__SSE2__)

@@ -107,8 +107,8 @@ static int floor_log2_pow10(int e)
   return (e * 1741647) >> 19;
 }
 
-// A value c * 2^q and the bounds of what reads back to it, all times 4 and scaled to 10^k, rounded
-// to odd (section 9 of the paper).
+// A value c * 2^q and the bounds of the decimals that read back to it, all times 4 and scaled to
+// 10^k, rounded to odd (section 9 of the paper).
 typedef struct scaled {
   uint64_t lower, value, upper;
   int k;
@@ -201,7 +201,7 @@ static size_t put_scientific(char *out, uint64_t digits, size_t count, int point
   return (size_t)(out - start);
 }
 
-// The point is behind `point` of the digits, which are 1 to 17.
+// d has 1 to 17 digits; `point` of them stand before the decimal point.
 static inline size_t put_decimal(char *out, decimal d)
 {
   while (d.digits % 10 == 0) {
@@ -231,7 +231,7 @@ static inline size_t put_decimal(char *out, decimal d)
   return count + 1;
 }
 
-// What is no ordinary number; 0 when the text is still to be made.
+// Prints NaN, infinities and zero; 0 for an ordinary number.
 static size_t put_special(char *out, bool negative, bool largest_exponent, bool zero_fraction,
                           bool zero)
 {

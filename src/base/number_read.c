@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to numbers. Floats by the algorithm of Eisel and Lemire (Lemire, "Number parsing at a
 // gigabyte per second", Software: Practice and Experience 51(8), 2021): a 19-digit integer times a
-// power of ten; what has more digits and is too close to call goes to the C library.
+// power of ten. Numbers with more digits that are too close to call go to the C library.
 #include "base/number.h"
 
 #include "base/number_mask.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DIGITS 19 // what a uint64 always holds
+#define MAX_DIGITS 19 // that always fit a uint64
 
 // A number as it stands in the text.
 typedef struct literal {
@@ -31,8 +31,8 @@ static bool is_digit(char c)
 
 // ---- eight digits at a time ----
 
-// How many digits the word begins with. A digit's byte is 0 to 9 once '0' is taken off: adding 6
-// leaves its upper half empty. A carry only comes from a byte that is none.
+// The number of digits at the word's begin. A digit's byte is 0 to 9 once '0' is subtracted: adding
+// 6 leaves its upper half empty. Only a byte that is no digit carries.
 static inline size_t digit_run(uint64_t word)
 {
   uint64_t values = word ^ 0x3030303030303030;
@@ -40,7 +40,7 @@ static inline size_t digit_run(uint64_t word)
   return others == 0 ? 8 : (size_t)__builtin_ctzll(others) / 8;
 }
 
-// Of eight digits, '0' taken off.
+// The value of eight digits, '0' subtracted from each.
 static inline uint32_t value_of_eight(uint64_t w)
 {
   w = w * 10 + (w >> 8); // pairs in the even bytes
@@ -49,7 +49,7 @@ static inline uint32_t value_of_eight(uint64_t w)
                     32);
 }
 
-// Takes the digits that are left where MAX_DIGITS is near; counts those that do not fit.
+// Takes the last digits one by one when MAX_DIGITS is near; counts those that do not fit.
 static const char *take_last_digits(const char *text, literal *l, int *kept, int64_t *dropped)
 {
   for (; is_digit(*text); text++) {
@@ -114,9 +114,9 @@ typedef struct usual {
   bool negative;
 } usual;
 
-// Reads the usual form, -?digits[.digits] of up to 15 characters. The sign, where the point is and
-// how many digits there are are no branches: they are as good as random. False for all else, which
-// may be a number too.
+// Reads the usual form, -?digits[.digits] of up to 15 characters. The code does not branch on sign,
+// point and digit count, as branches on random data are mispredicted. False for other forms, which
+// may be numbers too.
 static inline bool scan_usual(const char *text, usual *u)
 {
   uint32_t others = number_mask_others(text) | 3u << 16;
@@ -138,7 +138,7 @@ static inline bool scan_usual(const char *text, usual *u)
   digits = digits << 64 | (number_load_eight(first) ^ 0x3030303030303030);
   unsigned __int128 whole = ((unsigned __int128)1 << 8 * whole_digits) - 1;
   digits = (digits & whole) | ((has_point ? digits >> 8 : digits) & ~whole);
-  digits <<= 8 * (16 - (end - other_characters)); // zeroes before, what is behind falls out
+  digits <<= 8 * (16 - (end - other_characters)); // zeroes before the digits; later bytes fall out
   u->digits =
       value_of_eight((uint64_t)digits) * 100000000ull + value_of_eight((uint64_t)(digits >> 64));
   u->exponent = (int)point - (int)end + has_point;
@@ -146,7 +146,7 @@ static inline bool scan_usual(const char *text, usual *u)
   return true;
 }
 
-// Reads JSON's number. False when there is none; l->end is where it went wrong then.
+// Reads JSON's number. False when there is none; l->end is then the place of the mistake.
 static inline bool scan(const char *text, literal *l)
 {
   usual u;
@@ -261,13 +261,13 @@ number_status number_read_u64(const char *text, const char **end, uint64_t *valu
 
 // ---- floats ----
 
-// What differs between binary64 and binary32.
+// The differences between binary64 and binary32.
 typedef struct binary_format {
   int fraction_bits;
   int min_exponent;                   // unbiased exponent of biased 0
   int infinity;                       // biased
   int smallest_power, largest_power;  // of 10: beyond is zero or infinity
-  int min_round_even, max_round_even; // where 10^q can lead to an exact half
+  int min_round_even, max_round_even; // powers for which an exact half is possible
 } binary_format;
 
 static const binary_format binary64 = {52, -1023, 0x7ff, -342, 308, -4, 23};
@@ -454,9 +454,9 @@ number_status number_read_f32(const char *text, const char **end, float *value)
 
 // ---- many floats ----
 
-// One loop for each type. A number can only be looked for where the one before it has ended, so
-// that place must be known early: it stays in a register, and the separator, of one or of two
-// characters, is taken to be what it was.
+// One loop for each type. A number cannot be read before the end of the previous one is known. So
+// that place stays in a register, and the separator is assumed to have as many characters (1 or 2)
+// as the last one.
 #define READ_RUN(name, type, bits_type, format, sign_shift, fraction_bits)                         \
   size_t name(const char *text, const char *limit, void *out, size_t max_count, const char **end)  \
   {                                                                                                \

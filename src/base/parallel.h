@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that can be done in parts at once, without knowing who does it. NULL stands for nobody: the
-// caller does all parts.
+// Work in parts that may run at once. The caller does not know the threads that do it. NULL: the
+// caller's own thread does all parts.
 #ifndef NEREID_BASE_PARALLEL_H
 #define NEREID_BASE_PARALLEL_H
 
 #include <stddef.h>
 
-// Does part `index`; on any thread, while others do other parts.
+// Does part `index`. Any thread, at the same time as other parts.
 typedef void parallel_part(void *context, size_t index);
 
 typedef struct parallel {
-  // Does the parts 0 to count - 1, the caller's thread among others; returns when all are done.
+  // Does the parts 0 to count - 1, with the caller's thread among others; returns when all are
+  // done.
   void (*run)(void *pool, size_t count, parallel_part *part, void *context);
   void *pool;
 } parallel;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A path's names one after another; see path_walk.h. Each directory is opened in the one before it,
-// and only if it is no link. A link is read, and its text takes its place in the path: so rules
-// hold for what it names, too. ".." is not the kernel's, which looks where a directory is by now:
-// the names that led here are walked again, without the last one.
+// Walks a path name by name; see path_walk.h. Each directory is opened in the one before it, only
+// if it is no link. A link is read, and its text replaces it in the path, so the rules hold for its
+// target too. For ".." the names that led here are walked again without the last: the kernel's ".."
+// would follow a directory that was moved meanwhile.
 #include "base/path_walk.h"
 
 #include "base/cleanup.h"
@@ -24,13 +24,13 @@
 
 typedef struct walk {
   const struct open_how *how;
-  int root;          // where it begins; the caller's
+  int root;          // where the walk begins; the caller's
   int here;          // the directory so far; ours unless it is `root`
-  unsigned links;    // that were followed
+  unsigned links;    // followed so far
   size_t names_size; // of `names`
-  char *rest;        // what is to be walked yet, in `text`
+  char *rest;        // the rest of the path, in `text`
   char text[PATH_MAX];
-  char names[PATH_MAX]; // each with its '/': from the root to here; empty where paths lead anywhere
+  char names[PATH_MAX]; // from the root to here, each with its '/'; unused without RESOLVE_BENEATH
 } walk;
 
 static bool stays_beneath(const walk *w)
@@ -44,7 +44,7 @@ static bool refuse(int reason)
   return false;
 }
 
-// `next` becomes the directory so far. False where it is none, with the errno there is.
+// Makes `next` the directory so far. False, with errno unchanged, when it is -1.
 static bool go_on_in(walk *w, int next)
 {
   if (next < 0)
@@ -62,7 +62,7 @@ static void go_back_to_root(walk *w)
   w->here = w->root;
 }
 
-// Cuts the next name off the rest: "" behind a last '/' or where nothing is left.
+// Cuts the next name off the rest: "" after a last '/' or when nothing is left.
 static char *take_name(walk *w, bool *last)
 {
   char *name = w->rest + strspn(w->rest, "/");
@@ -105,7 +105,7 @@ static bool enter(walk *w, const char *name)
   return true;
 }
 
-// The directory above, by the names that led here.
+// Goes to the parent by walking again the names that led here.
 static bool rise_beneath(walk *w)
 {
   char name[NAME_MAX + 1];
@@ -151,7 +151,7 @@ static bool may_follow(walk *w, int link, const struct stat *status)
   return true;
 }
 
-// What the link names comes before the rest of the path.
+// Puts the link's target before the rest of the path.
 static bool put_target(walk *w, int link, bool last)
 {
   char target[PATH_MAX];
@@ -176,8 +176,8 @@ static bool begin(walk *w)
   return stays_beneath(w) ? refuse(EXDEV) : go_on_in(w, open("/", DIRECTORY_ON_A_WAY));
 }
 
-// Goes on with what `name` names if it is a link; false with errno, which is EINVAL for what is
-// none.
+// If `name` is a link, the walk continues with its target. False with errno, which is EINVAL when
+// it is no link.
 static bool follow(walk *w, const char *name, bool last)
 {
   struct stat status;
@@ -191,7 +191,7 @@ static bool follow(walk *w, const char *name, bool last)
 
 // ---- the way
 
-// To where a name on the way leads.
+// Enters the directory to which a name on the way leads.
 static bool pass(walk *w, const char *name)
 {
   if (is_here(name))
@@ -211,8 +211,8 @@ static bool is_link(int descriptor)
   return fstat(descriptor, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-// Opens the last name. False: it was a link, and the way goes on behind it; else *opened is a
-// descriptor, or -1 with errno.
+// Opens the last name. False: it was a link, and the walk continues with its target; else *opened
+// is a descriptor, or -1 with errno.
 static bool open_last(walk *w, const char *name, int *opened)
 {
   int flags = (int)w->how->flags | O_CLOEXEC;
@@ -229,7 +229,7 @@ static bool open_last(walk *w, const char *name, int *opened)
   cleanup_close(opened);
   *opened = -1;
   errno = reason;
-  if (reason != ELOOP && reason != ENOTDIR) // what the kernel says of a link
+  if (reason != ELOOP && reason != ENOTDIR) // the kernel's errors for a link
     return true;
   if (follow(w, name, true))
     return false;

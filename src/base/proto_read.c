@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading by one pass that only looks at heads of fields.
+// Reads in one pass that looks only at the heads of fields.
 #include "base/proto_read.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ bool proto_next_varint(proto_reader *r, uint64_t *value)
   return fail(r);
 }
 
-// Tags and sizes are of one byte, mostly.
+// A fast path: most tags and sizes have one byte.
 static inline bool next_short(proto_reader *r, uint64_t *value)
 {
   if (r->at == r->end || (uint8_t)*r->at >= 0x80)
@@ -79,7 +79,7 @@ static bool next_value(proto_reader *r, proto_field *field)
   }
 }
 
-// Skips what is within the group that begins, groups within too.
+// Skips the content of the group that begins here, nested groups too.
 static bool skip_group(proto_reader *r, uint32_t number)
 {
   uint32_t open[PROTO_GROUP_DEPTH];

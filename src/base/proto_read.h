@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): taking a message apart
-// without copying it. base/proto_write.h puts one together. Pure functions; any thread.
+// Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): reads a message
+// without copying it. base/proto_write.h writes one. Pure functions; any thread.
 #ifndef NEREID_BASE_PROTO_READ_H
 #define NEREID_BASE_PROTO_READ_H
 
@@ -32,17 +32,17 @@ static inline proto_reader proto_reader_of(slice message)
   return (proto_reader){.at = data, .end = data + message.size};
 }
 
-// Takes the next field. Groups, which proto3 does not have, are skipped. False at the end, and when
-// the message is broken.
+// Takes the next field; skips groups, which proto3 does not have. False at the end, and when the
+// message is broken.
 bool proto_next(proto_reader *r, proto_field *field);
 
-// Takes the next field `number` that holds bytes, past all others.
+// Takes the next field `number` that holds bytes; skips all others.
 bool proto_next_bytes(proto_reader *r, uint32_t number, slice *bytes);
 
-// Takes a varint, as packed fields are made of; false when there is none, and then it is broken.
+// Takes a varint of a packed field. False when there is none; the reader is broken then.
 bool proto_next_varint(proto_reader *r, uint64_t *value);
 
-// How many varints a packed field holds: bytes that end one.
+// The number of varints in a packed field: the bytes that end one.
 size_t proto_count_varints(slice packed);
 
 #endif

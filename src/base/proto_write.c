@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing at the end of a buffer: see proto_write.h.
+// Writes at the end of a buffer; see proto_write.h.
 #include "base/proto_write.h"
 
 #include <string.h>
@@ -65,11 +65,11 @@ size_t proto_begin(buffer *out, uint32_t number)
 {
   char *to = buffer_reserve(out, PROTO_VARINT_BYTES + 1);
   if (to != NULL)
-    out->size += print_varint(to, (uint64_t)number << 3 | PROTO_BYTES) + 1; // mostly of the size
+    out->size += print_varint(to, (uint64_t)number << 3 | PROTO_BYTES) + 1; // 1: most sizes
   return out->size;
 }
 
-// The size stands before the content, and how long it is is known only now.
+// The size stands before the content; its own length is known only now.
 void proto_end(buffer *out, size_t begin)
 {
   char bytes[PROTO_VARINT_BYTES];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): putting a message
-// together, for gRPC's replies and OpenTelemetry's spans. Pure functions; whether memory was short
-// the buffer tells.
+// Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): writes messages, for
+// gRPC's replies and OpenTelemetry's spans. Pure functions; buffer.failed tells whether memory was
+// short.
 #ifndef NEREID_BASE_PROTO_WRITE_H
 #define NEREID_BASE_PROTO_WRITE_H
 
@@ -32,7 +32,7 @@ void proto_append_double(buffer *out, uint32_t number, double value);
 void proto_append_bytes(buffer *out, uint32_t number, slice value);
 void proto_append_text(buffer *out, uint32_t number, const char *value); // nothing for ""
 
-// A message within: what is appended between begin and end is its content.
+// An embedded message: its content is appended between begin and end.
 size_t proto_begin(buffer *out, uint32_t number);
 void proto_end(buffer *out, size_t begin);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reference count. Taking a reference needs no order: the taker already holds one, or a lock that
-// guards one. Dropping one releases this thread's writes; the last dropper acquires everybody's
-// before it destroys.
+// guards one. Dropping one releases this thread's writes; the thread that drops the last acquires
+// all of them before it destroys.
 #ifndef NEREID_BASE_REFCOUNT_H
 #define NEREID_BASE_REFCOUNT_H
 
@@ -31,8 +31,8 @@ static inline void refcount_take(refcount *r)
   (void)before;
 }
 
-// Takes one unless the last is gone already; for whoever finds the object in a list that outlives
-// its references.
+// Takes a reference unless the last is gone already. For objects found in a list that outlives
+// their references.
 static inline bool refcount_try_take(refcount *r)
 {
   uint32_t count = atomic_load_explicit(&r->count, memory_order_relaxed);

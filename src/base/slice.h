@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A view of bytes that somebody else owns: a value, copied freely, never freed.
+// A view of bytes that belong to another object: a value, copied freely, never freed.
 #ifndef NEREID_BASE_SLICE_H
 #define NEREID_BASE_SLICE_H
 
@@ -29,7 +29,7 @@ static inline bool slice_equal_text(slice a, const char *text)
   return slice_equal(a, slice_of(text));
 }
 
-// Without the blanks and tabs at both ends.
+// The text without blanks and tabs at both ends.
 static inline slice slice_trim(slice text)
 {
   while (text.size > 0 && (*text.data == ' ' || *text.data == '\t'))
@@ -39,7 +39,8 @@ static inline slice slice_trim(slice text)
   return text;
 }
 
-// Takes what stands before `separator`, or all, off the front of `rest`, and the separator too.
+// Takes the text before `separator` (or all of it) off the front of `rest`, and drops the
+// separator.
 static inline slice slice_take_until(slice *rest, char separator)
 {
   const char *end = rest->size == 0 ? NULL : memchr(rest->data, separator, rest->size);

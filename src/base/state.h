@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a setter of a state asserts: that the new one may follow the one before. Any thread.
+// A state's setter asserts with this that the new state may follow the old one. Any thread.
 #ifndef NEREID_BASE_STATE_H
 #define NEREID_BASE_STATE_H
 
@@ -7,13 +7,13 @@
 
 #define STATE_BIT(state) (1u << (state))
 
-// `allowed` is an array: for each state, the bits of those that may follow it. A macro, so that
-// what fails names the setter.
+// `allowed` is an array: for each state, the bits of the states that may follow it. A macro, so
+// that a failed assert names the setter.
 #define state_assert(allowed, from, to)                                                            \
   do {                                                                                             \
     assert((unsigned)(from) < sizeof(allowed) / sizeof(*(allowed)));                               \
     assert(((allowed)[from] & STATE_BIT(to)) != 0);                                                \
-    (void)(allowed), (void)sizeof(from), (void)sizeof(to); /* where nothing is asserted */         \
+    (void)(allowed), (void)sizeof(from), (void)sizeof(to); /* for builds without asserts */        \
   } while (0)
 
 #endif

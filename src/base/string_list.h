@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ordered list of owned strings, and as such an argument vector.
+// An ordered list of owned strings; `items` can serve as an argument vector.
 #ifndef NEREID_BASE_STRING_LIST_H
 #define NEREID_BASE_STRING_LIST_H
 
@@ -10,7 +10,7 @@ typedef struct string_list {
   char **items; // each owned by the list; NULL follows the last, unless nothing was ever added
   size_t count;
   size_t capacity;
-  bool failed; // an addition: memory was short
+  bool failed; // memory was short during an addition
 } string_list;
 
 void string_list_fini(string_list *list);

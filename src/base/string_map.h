@@ -19,7 +19,7 @@ typedef struct string_map_entry {
 
 typedef struct string_map {
   string_map_entry *entries; // insertion order
-  size_t entry_count;        // with removed ones
+  size_t entry_count;        // removed ones included
   size_t entry_capacity;
   uint32_t *slots; // index into entries + 1; 0 is free
   size_t slot_count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawing of tables.
+// Draws tables.
 #include "base/table.h"
 
 #include "base/text.h"
@@ -63,7 +63,7 @@ size_t table_character_width(const char *text, size_t size)
   return is_in(code, two, sizeof(two) / sizeof(two[0])) ? 2 : 1;
 }
 
-// Those that steer a terminal or turn the direction of the text would falsify the table.
+// Characters that control a terminal or change the direction of text would falsify the table.
 static bool is_control(uint32_t code)
 {
   static const range ranges[] = {{0, 0x1f}, {0x7f, 0x9f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
@@ -104,7 +104,7 @@ static char *copy_cell(const char *text)
   return buffer_take_text(&copy);
 }
 
-// Of the character at `text`, in a cell, which holds nothing but UTF-8.
+// Bytes of the character at `text`; cells hold valid UTF-8 only.
 static size_t character_size(const char *text)
 {
   return text_utf8_length(text, strnlen(text, 4));
@@ -157,7 +157,7 @@ static void print_rule(const table *t, const size_t *widths, buffer *out)
 
 // ---- lines of a cell ----
 
-// How many bytes of `text` fit into `width` columns; one character at least.
+// The bytes of `text` that fit into `width` columns; at least one character.
 static size_t fitting(const char *text, size_t width)
 {
   size_t taken = 0;
@@ -172,8 +172,8 @@ static size_t fitting(const char *text, size_t width)
   return taken;
 }
 
-// Where the line that begins at `text` ends: at its last blank, else behind a mark in its second
-// half, else where there is no more room.
+// The size of the line that begins at `text`: to its last blank, else to a mark in its second half,
+// else to its full width.
 static size_t line_size(const char *text, size_t width)
 {
   size_t most = fitting(text, width);
@@ -188,7 +188,7 @@ static size_t line_size(const char *text, size_t width)
   return most;
 }
 
-// Writes one line of the cell at *text, which moves on.
+// Writes one line of the cell at *text and moves *text behind it.
 static void print_line(const char **text, size_t width, buffer *out)
 {
   size_t size = line_size(*text, width);
@@ -226,7 +226,7 @@ static void print_row(const table *t, size_t row, const size_t *widths, buffer *
   }
 }
 
-// Takes from the widest columns until all fit.
+// Narrows the widest columns until all fit.
 static void narrow(const table *t, size_t width, size_t *widths)
 {
   size_t frame = 3 * t->column_count + 1;
@@ -237,7 +237,7 @@ static void narrow(const table *t, size_t width, size_t *widths)
     for (size_t i = 0; i < t->column_count; i++) {
       widths[i] = widths[i] > room && room > LEAST_WIDTH ? room : widths[i];
       sum += widths[i];
-      widest = widths[i] >= widths[widest] ? i : widest; // names come first and last longer
+      widest = widths[i] >= widths[widest] ? i : widest; // names come first and stay longer
     }
     if (sum <= room || widths[widest] <= LEAST_WIDTH)
       return;

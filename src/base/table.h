@@ -16,27 +16,26 @@ typedef struct table {
   size_t cell_capacity;
 } table;
 
-// Begins with a row of headings. A row that does not fit into memory is left out.
+// Begins with a row of headings. A row is left out when memory is short.
 void table_init(table *t, size_t column_count, const char *const *headings);
 void table_fini(table *t);
 
-// Adds a row of column_count texts; control characters in them become blanks, and bytes that are
-// no UTF-8 question marks.
+// Adds a row of column_count texts. Control characters become blanks, bytes that are not UTF-8
+// question marks.
 void table_add(table *t, const char *const *cells);
 
-// Appends the table, each line ended by '\n' and at most `width` columns wide: cells that do not
-// fit go on in the next line. Where even narrow columns do not fit, it is wider. 0: as wide as it
-// is.
+// Appends the table. Lines end with '\n' and are at most `width` columns wide: longer cells
+// continue on the next line. It is wider if even the narrowest columns do not fit. 0: no limit.
 void table_print(const table *t, size_t width, buffer *out);
 
-// Appends text that a terminal may be shown, on one line: control characters become blanks, and
-// bytes that are no UTF-8 question marks.
+// Appends text safe for a terminal, on one line: control characters become blanks, bytes that are
+// not UTF-8 question marks.
 void table_append_visible(buffer *out, slice text);
 
-// The same of a text of several lines, whose ends stay.
+// The same, but line ends stay.
 void table_append_visible_lines(buffer *out, slice text);
 
-// How many columns of a terminal the UTF-8 character of `size` bytes at `text` takes: 0, 1 or 2.
+// The columns (0, 1 or 2) that a terminal needs for the UTF-8 character of `size` bytes at `text`.
 size_t table_character_width(const char *text, size_t size);
 
 #endif

@@ -113,7 +113,7 @@ static const char *behind_digits(const char *text)
   return text + strspn(text, "0123456789");
 }
 
-// What stands behind the exponent at `text`, or `text` when there is none.
+// The text behind the exponent at `text`, or `text` when there is none.
 static const char *behind_exponent(const char *text)
 {
   if (*text != 'e' && *text != 'E')

@@ -17,27 +17,28 @@ size_t text_utf8_length(const char *text, size_t size);
 // Writes the character `code` as UTF-8; returns its size, 1 to 4 bytes.
 size_t text_put_utf8(char *out, uint32_t code);
 
-// Reads all of `text` as a decimal integer: optional sign, digits, nothing else. False when it is
-// anything else or out of range.
+// Reads all of `text` as a decimal integer: optional sign, digits. False for anything else and out
+// of range.
 bool text_to_int64(slice text, int64_t *value);
 bool text_to_uint64(slice text, uint64_t *value); // no sign allowed
 
-// A number of bytes, or of so many of 1024 of them, and so on: K, M, G or T behind it, in any case.
+// Reads a number of bytes; a suffix K, M, G or T, in any case, multiplies it by 1024, 1024² and so
+// on.
 bool text_to_bytes(slice text, uint64_t *bytes);
 
 // Reads all of `text` as a finite decimal floating-point number.
 bool text_to_double(slice text, double *value);
 
 // Read the number that `text` begins with, as Triton does (std::stol, std::stod): blanks and a sign
-// may come first, and *rest is what follows it. False when there is none, or none that fits.
+// may come first, and *rest follows it. False when there is no number, or it does not fit.
 bool text_begins_int64(const char *text, int64_t *value, const char **rest);
 bool text_begins_double(const char *text, double *value, const char **rest);
 
 // A copy that the caller frees; NULL when memory is short.
 char *text_copy(slice text);
 
-// Frees the text at `target`, NULL or from malloc, and puts a copy of `text` there; `text` may lie
-// in what is freed. False, and nothing changes, when memory is short.
+// Replaces the text at `target` (NULL or from malloc, which is freed) by a copy of `text`, which
+// may be part of the old text. False when memory is short; nothing changes then.
 bool text_replace(char **target, const char *text);
 
 // The value of a hexadecimal digit, -1 for any other character.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thread creation in one place: name, signal mask, error text; waiting by one clock.
+// Starts threads, with name, signal mask and error text; waits by CLOCK_MONOTONIC.
 #include "base/thread.h"
 
 #include "base/clock.h"
@@ -18,11 +18,11 @@ typedef struct beginning {
   void *argument;
 } beginning;
 
-// What a thread's own instruction raises. Where it is blocked, the kernel ends the process without
-// asking any handler: not memory_guard.h's, not a sanitizer's, not a crash reporter's.
+// Signals that a thread's own instruction raises. If such a signal is blocked, the kernel ends the
+// process without calling a handler: memory_guard.h's, a sanitizer's or a crash reporter's.
 static const int FAULTS[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
 
-// A thread names itself, so that it never runs under the name of who made it.
+// A thread names itself, so that it never runs under the name of the thread that started it.
 static void *begin(void *pointer)
 {
   const beginning b = *(beginning *)pointer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waking threads by an eventfd.
+// Wakes threads by an eventfd.
 #include "base/wakeup.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ void wakeup_signal(int descriptor)
 {
   const uint64_t one = 1;
   while (write(descriptor, &one, sizeof(one)) < 0 && errno == EINTR)
-    ; // a full counter, the other way to fail, wakes just as well
+    ; // a full counter (EAGAIN) wakes just as well
 }
 
 uint64_t wakeup_take(int descriptor)

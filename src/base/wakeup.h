@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waking a thread that waits in poll or epoll: an eventfd that counts how often it was asked.
+// Wakes a thread that waits in poll or epoll, by an eventfd that counts the signals.
 #ifndef NEREID_BASE_WAKEUP_H
 #define NEREID_BASE_WAKEUP_H
 
 #include <stdint.h>
 
-// A descriptor that never blocks, closed with close; -1 and errno when there is none.
+// A non-blocking descriptor, to be closed with close; -1 with errno on failure.
 int wakeup_new(void);
 
-// Any thread. Is not lost, whatever interrupts it.
+// Any thread. Repeats the write if a signal interrupts it.
 void wakeup_signal(int descriptor);
 
-// How often it was signalled since the last time; 0 when it was not.
+// The number of signals since the last call; 0: none.
 uint64_t wakeup_take(int descriptor);
 
 #endif

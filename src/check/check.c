@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goes from model to model; see check.h.
+// Checks model after model; see check.h.
 #include "check/check.h"
 
 #include "base/cleanup.h"
@@ -17,7 +17,7 @@ typedef struct check {
   check_report report;
   check_targets targets;
   gpus *gpus;
-  model_trial trial; // when models are loaded, too
+  model_trial trial; // if models are loaded too
 } check;
 
 static error *init_links(check *c)
@@ -47,7 +47,7 @@ static error *check_opened(check *c, checked_model *m, const check_target *targe
   if (!m->loads || !m->whole)
     return NULL;
   AUTO_ERROR error *e = model_trial_load(&c->trial, target->name);
-  if (e != NULL && c->report.errors == before) // else it is known why
+  if (e != NULL && c->report.errors == before) // else the report has the reason
     checked_model_add(m, DIAGNOSTIC_ERROR, "", NULL, NULL, "%s", error_message(e));
   return NULL;
 }
@@ -130,7 +130,7 @@ static error *check_listing(check *c, repository_set *set, const repository_list
   return NULL;
 }
 
-// What cannot be listed is told; the others are looked at all the same.
+// Reports repositories that cannot be listed; the others are checked nevertheless.
 static error *add_unreadable(check *c)
 {
   const string_list *paths = &c->targets.repositories;
@@ -165,7 +165,7 @@ static error *check_whole_repositories(check *c)
   RETURN_IF_ERROR(add_unreadable(c));
   error *e = repository_scan(&set, &listing);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
-    error_free(e); // it is told
+    error_free(e); // add_unreadable reported it
     e = NULL;
   }
   if (e == NULL)

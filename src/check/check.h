@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// nereid check: everything that is wrong with repositories, models and configurations, found in one
-// run, and a configuration as it is served with where each value is from. Called by the embedding
-// program's thread; blocks. Needs no server, but to load.
+// nereid check: finds all mistakes of repositories, models and configurations in one run, and
+// prints a configuration as it is served with the source of each value. Called by the embedding
+// program's thread; blocks. Needs a server only to load.
 #ifndef NEREID_CHECK_CHECK_H
 #define NEREID_CHECK_CHECK_H
 
 #include "base/buffer.h"
 #include "core/server_options.h"
 
-// Checks what `paths` name (repositories, models' directories, configurations), or without any the
-// options' repositories, which are looked at beside the paths for names that are there twice. With
-// `load` each model is loaded, too, in a server of its own. Appends the report (docs/check.md).
-// Errors only end the check: INVALID_ARG for a path that is none of these, UNAVAILABLE for want of
-// memory.
+// Checks `paths` (repositories, models' directories, configurations) or, without any, the options'
+// repositories; these are also searched for duplicate names. With `load` each model is also loaded,
+// in a separate server. Appends the report (docs/check.md). Errors only end the check: INVALID_ARG
+// for a path that is none of these, UNAVAILABLE when memory is short.
 error *check_report_repositories(const server_options *options, const char *const *paths,
                                  size_t count, bool load, buffer *report);
 
-// Appends the configuration of `model`, a name in the options' repositories or a directory or file
-// as above, line by line with where it is from. Mistakes that a load would refuse are errors.
+// Appends the configuration of `model` (a name in the options' repositories, or a directory or file
+// as above) line by line with the source of each value. Mistakes that a load would refuse are
+// errors.
 error *check_report_config(const server_options *options, const char *model, bool load,
                            buffer *report);
 

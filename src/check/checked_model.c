@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one configuration and lets the rules look at it; see checked_model.h.
+// Reads one configuration and applies the rules to it; see checked_model.h.
 #include "check/checked_model.h"
 
 #include "base/cleanup.h"
@@ -80,7 +80,7 @@ static error *read_text(checked_model *m)
   e = config_read_text_all(m->source.text, &m->map, &m->found, &m->config);
   if (e == NULL || error_get_code(e) == ERROR_UNAVAILABLE)
     return e;
-  error_free(e); // a mistake for which there was no room in the list
+  error_free(e); // the mistake did not fit into the list
   return error_no_memory();
 }
 
@@ -129,7 +129,7 @@ void checked_model_fini(checked_model *m)
 
 // ---- the rules ----
 
-// Whether `path` is what the tensor `kind`[index] lacks.
+// Whether `path` is a field that the tensor `kind`[index] lacks.
 static bool is_lacked(const char *path, const char *kind, size_t index, bool has_type,
                       bool has_dims)
 {
@@ -155,7 +155,7 @@ static bool is_missing_part(const Inference__ModelConfig *config, const char *pa
   return missing;
 }
 
-// What the backend may complete when the model is loaded.
+// Whether the backend may complete the missing field when the model is loaded.
 static bool may_be_completed(const checked_model *m, const diagnostic *d)
 {
   if (m->options->strict_model_config || d->severity != DIAGNOSTIC_ERROR)
@@ -189,7 +189,7 @@ error *checked_model_complete_groups(checked_model *m)
   return config_normalize_instance_groups(m->config, &cpu, 1, gpus_supported(m->gpus));
 }
 
-// Adds what a load would refuse before it comes to the rules, and goes on as if it had not.
+// Adds errors that a load reports before the rules, and continues as if there were none.
 static error *complete(checked_model *m, diagnostics *found, bool *has_backend)
 {
   const source_place name = source_map_find(&m->map, "name");
@@ -212,7 +212,7 @@ static error *complete(checked_model *m, diagnostics *found, bool *has_backend)
   return e;
 }
 
-// That nothing says the backend is told already.
+// A missing backend is reported already.
 static bool is_of_backend(const diagnostic *d)
 {
   return strcmp(d->path, "backend") == 0 || strcmp(d->path, "platform") == 0;
@@ -230,8 +230,8 @@ static bool is_mistaken(const diagnostics *of_text, size_t count, const char *pa
   return false;
 }
 
-// Takes over what the rules say, `first` on of config_diagnose. In a text with mistakes a field
-// that was misspelt is missing, too, which nobody needs to be told twice.
+// Takes over the rules' findings; from `first` on they are config_diagnose's. In a text with
+// mistakes a misspelt field is missing too, which need not be reported twice.
 static void keep(checked_model *m, const diagnostics *rules, size_t first, bool has_backend)
 {
   const bool mistaken = m->found.errors > 0;
@@ -247,7 +247,7 @@ static void keep(checked_model *m, const diagnostics *rules, size_t first, bool 
   m->found.failed = m->found.failed || rules->failed;
 }
 
-// Keeps what a load says of a parameter; only an error that ends the check comes back.
+// Adds a load's error about a parameter; returns only an error that ends the check.
 static error *add_parameter_error(checked_model *m, const char *parameter, error *e_owned,
                                   diagnostics *found)
 {

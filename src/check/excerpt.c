@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Excerpts; see excerpt.h. No state beyond the caller's.
+// Prints excerpts; see excerpt.h. The only state is the caller's.
 #include "check/excerpt.h"
 
 #include "base/table.h"
@@ -9,7 +9,7 @@
 
 #define TAB_WIDTH    8
 #define MAX_WIDTH    100 // characters of a line that are shown
-#define WIDTH_BEFORE 50  // of them before what is meant, where the line is long
+#define WIDTH_BEFORE 50  // of them before the place, if the line is long
 #define CUT          "…"
 
 // ---- lines ----
@@ -44,7 +44,7 @@ static void go_to_column(excerpt_source *s, unsigned column)
   }
 }
 
-// The line as far as it may be shown.
+// The part of the line that may be shown.
 static slice line_at(const excerpt_source *s)
 {
   size_t rest = s->text.size - s->offset;
@@ -58,7 +58,7 @@ static slice line_at(const excerpt_source *s)
   return (slice){begin, size};
 }
 
-// Where to begin, so that what is meant is seen.
+// The first byte to show, so that the place is visible.
 static size_t first_shown(slice line, size_t meant)
 {
   if (line.size <= MAX_WIDTH || meant <= WIDTH_BEFORE)
@@ -83,18 +83,18 @@ static size_t end_of(slice line, size_t begin, size_t length)
   return length > line.size - begin ? line.size : begin + length;
 }
 
-// `width` characters of the line are there, which ends the carets, too.
+// Ends the line and its carets at the greatest width.
 static void print_tail(slice line, size_t at, size_t begin, buffer *out, buffer *carets)
 {
   if (at < line.size)
     buffer_append_text(out, CUT);
   else if (begin >= line.size)
-    buffer_append_char(carets, '^'); // behind the last character
+    buffer_append_char(carets, '^'); // after the last character
   while (carets->size > 0 && carets->data[carets->size - 1] == ' ')
     carets->size--;
 }
 
-// One character at `at`, with what is below it. Gives its bytes.
+// Prints the character at `at` and its caret. Returns its bytes.
 static size_t print_character(slice line, size_t at, size_t column, char caret, buffer *out,
                               buffer *carets)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a model's directories and files: versions, names, files that the configuration
-// wants. All of it by looking, nothing is opened but directories.
+// Finds mistakes of a model's directories and files: versions, names, files that the configuration
+// needs. Opens only directories.
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "check/checked_model.h"
@@ -24,7 +24,7 @@ static file_kind kind_of(const checked_model *m, const char *file)
   AUTO_ERROR error *e = files_kind(&m->dir.root, file, &kind);
   if (e != NULL && error_get_code(e) == ERROR_UNAVAILABLE)
     m->report->problems.failed = true;
-  return kind; // what the disk does not give is not there
+  return kind; // after a disk error it counts as absent
 }
 
 static error *list_names(const checked_model *m, const char *dir, string_list *names)
@@ -41,7 +41,7 @@ static bool is_number(const char *name)
   return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
 }
 
-// A file as a backend of the table wants it.
+// Whether a backend of the table has model files of this name.
 static bool is_model_file(const char *name)
 {
   for (const backend_traits *b = backend_table; b->name != NULL; b++)
@@ -138,7 +138,7 @@ static const Inference__ModelVersionPolicy__Specific *specific_of(const checked_
              : NULL;
 }
 
-// The versions that the policy wants and that are there; `wanted` has room for all.
+// The existing versions that the policy selects; `wanted` has room for all.
 static size_t select_versions(checked_model *m, int64_t *wanted)
 {
   const Inference__ModelVersionPolicy__Specific *specific = specific_of(m);
@@ -186,7 +186,7 @@ static void add_no_version(checked_model *m)
 
 // ---- files ----
 
-// What else the wanted file may be called: one of the same ending, or in other letters.
+// Finds a file that may be meant: with the same suffix, or the same name in other case.
 static error *find_similar(const checked_model *m, const char *dir, const char *wanted,
                            char **similar)
 {
@@ -220,7 +220,7 @@ static error *add_missing_file(checked_model *m, const char *dir, const char *fi
   return NULL;
 }
 
-// The file of one version, where the backend is known to want one.
+// Checks the file of one version, if the backend is known to need one.
 static error *look_for_model_file(checked_model *m, int64_t version)
 {
   char dir[32];
@@ -249,7 +249,7 @@ static void look_for_config_below(checked_model *m)
   }
 }
 
-// A file that the configuration names and that a load reads.
+// Checks a file that the configuration names and a load reads.
 static void look_for_named(checked_model *m, const char *field, const char *dir, const char *name)
 {
   char path[PATH_MAX];
@@ -293,7 +293,8 @@ static error *look_for_warmup(checked_model *m)
 
 // ---- libraries ----
 
-// Reports what was not found; the path of a backend's directory need not be the server's.
+// Reports a missing library: an error if models are loaded, else a warning, as the server may have
+// another backend directory.
 static error *report_library(checked_model *m, const char *field, const char *fix, error *e_owned)
 {
   if (e_owned == NULL || error_get_code(e_owned) == ERROR_UNAVAILABLE)
@@ -316,7 +317,7 @@ static error *look_for_libraries(checked_model *m, int64_t version)
                                .config_owned = m->config};
   AUTO_FREE char *strategy = NULL;
   char fix[128];
-  const bool named = m->config->runtime[0] != '\0'; // by the configuration
+  const bool named = m->config->runtime[0] != '\0'; // the configuration names the library
   const char *nearest = named ? NULL : backend_traits_nearest(m->config->backend);
   if (m->config->backend[0] == '\0')
     return NULL;
@@ -346,7 +347,7 @@ static error *look_at_versions(checked_model *m)
   return look_for_libraries(m, count > 0 ? wanted[count - 1] : 1);
 }
 
-// Agents may fetch the files, or lead to another directory.
+// Agents may fetch the files, or redirect to another directory.
 static bool is_moved_by_agents(const Inference__ModelConfig *config)
 {
   return config->model_repository_agents != NULL && config->model_repository_agents->n_agents > 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's configuration as it is served, and where each of its values is from.
+// Prints a model's configuration as it is served, with the source of each value.
 #include "base/cleanup.h"
 #include "check/check.h"
 #include "check/checked_model.h"
@@ -13,7 +13,7 @@
 
 typedef struct config_print {
   checked_model model;
-  string_map defaults; // path → value of what is there before the model's file is asked
+  string_map defaults; // path → value of the defaults, without the model's file
   bool loads;
   bool failed;
   const char *separator;
@@ -89,10 +89,10 @@ static error *load(config_print *p, Inference__ModelConfig **served)
   return e;
 }
 
-// As a load does it, up to the backend.
+// Completes the configuration as a load does before it calls the backend.
 static error *complete(checked_model *m)
 {
-  if (m->report->errors > 0 || m->config == NULL) // it could not be opened or read
+  if (m->report->errors > 0 || m->config == NULL) // it could not be opened or has mistakes
     return error_new(ERROR_INVALID_ARG,
                      "failed to read the configuration of model '%s': "
                      "'nereid check' says why",
@@ -126,7 +126,7 @@ static void fini(config_print *p)
   checked_model_fini(&p->model);
 }
 
-// By name in the repositories, or by path where there are none.
+// Finds the model by name in the repositories or, without any, by path.
 static error *find_target(const server_options *options, const char *name, check_targets *targets,
                           repository_model *found, check_target *target)
 {

@@ -25,7 +25,7 @@ static void add_excerpt(buffer *out, const check_finding *f)
   add_text(out, "caret", buffer_view(&carets));
 }
 
-// Without blanks and line ends at its end.
+// The text without trailing blanks and line ends.
 static slice trimmed(const char *text)
 {
   size_t size = strlen(text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a check finds, as JSON (docs/check.md has the schema). Filled by one thread.
+// The findings of a check, as JSON (docs/check.md has the schema). Filled by one thread.
 #ifndef NEREID_CHECK_REPORT_H
 #define NEREID_CHECK_REPORT_H
 
@@ -15,12 +15,12 @@ typedef struct check_report {
 // One problem. Texts are borrowed for the call.
 typedef struct check_finding {
   diagnostic_severity severity;
-  const char *model;      // "": of none
+  const char *model;      // "": about no model
   const char *file;       // or directory
   source_place place;     // line 0: the file as a whole
   excerpt_source *source; // its text, or NULL
   const char *field;      // path of the field, or NULL
-  const char *message;    // of which the first line counts; the rest is a note
+  const char *message;    // the first line is the message, the rest a note
   const char *fix;        // or NULL
 } check_finding;
 

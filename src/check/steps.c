@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ensemble beside the models of its steps, as their directories have them: what a load would
-// refuse, as far as configurations say it. A step whose tensors its backend completes is not looked
-// into.
+// Checks an ensemble beside the models of its steps, as their directories have them: finds errors
+// of a load as far as the configurations show them. A step whose tensors its backend completes is
+// not checked.
 #include "base/cleanup.h"
 #include "check/checked_model.h"
 
@@ -13,8 +13,7 @@
 // A step's model.
 typedef struct step_model {
   repository_dir dir;
-  Inference__ModelConfig
-      *config; // with defaults; NULL: it cannot be read, which its own check says
+  Inference__ModelConfig *config; // with defaults; NULL: unreadable, as its own check reports
 } step_model;
 
 static void cleanup_step_model(step_model *step)
@@ -24,7 +23,8 @@ static void cleanup_step_model(step_model *step)
 }
 #define AUTO_STEP __attribute__((cleanup(cleanup_step_model)))
 
-// In the ensemble's own repository, or in another one. *found: there is a directory.
+// Opens the step's model in the ensemble's own repository, or in another. *found: there is a
+// directory.
 static error *open_step(const checked_model *m, const string_list *others, const char *name,
                         step_model *step, bool *found)
 {
@@ -71,8 +71,8 @@ static bool serves(const step_model *step, int64_t version)
   return false;
 }
 
-// Whether the steps of `config` lead to the model of `m`; *last is the ensemble before it. `seen`
-// are names of ensembles.
+// Sets *last if the steps of `config` lead back to the model of `m`: the ensemble before it. `seen`
+// has the names of visited ensembles.
 static error *find_circle(const checked_model *m, const string_list *others,
                           const Inference__ModelConfig *config, string_list *seen, char **last)
 {
@@ -106,7 +106,7 @@ static error *check_circle(checked_model *m, const string_list *others)
   return e;
 }
 
-// Where one model alone is checked, a server may have further repositories.
+// If one model alone is checked, a server may have further repositories.
 static void add_absent(checked_model *m, const string_list *others, const char *path,
                        const char *name)
 {
@@ -138,7 +138,7 @@ static error *look_at_step(checked_model *m, const string_list *others, size_t i
   if (e == NULL && model.config != NULL && model.config->n_input > 0 &&
       model.config->n_output > 0) {
     *at = (config_step_model){step->model_name, model.config};
-    model.config = NULL; // the caller's
+    model.config = NULL; // now the caller's
   }
   cleanup_step_model(&model);
   return e;
@@ -159,7 +159,7 @@ error *checked_model_look_at_steps(checked_model *m, const string_list *reposito
       e = look_at_step(m, repositories, i, &steps[i]);
   if (e == NULL)
     e = check_circle(m, repositories);
-  if (e == NULL && before == 0) // of a graph that is none by itself nothing more is said
+  if (e == NULL && before == 0) // only for a graph that is valid by itself
     config_diagnose_steps(m->config, m->config->name, steps, &m->map, &m->found);
   for (size_t i = 0; i < ensemble->n_step; i++)
     config_free((Inference__ModelConfig *)steps[i].config);

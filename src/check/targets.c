@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts what a check is given; see targets.h.
+// Classifies the paths of a check; see targets.h.
 #include "check/targets.h"
 
 #include "base/cleanup.h"
@@ -61,7 +61,7 @@ static bool is_model_file(const char *name)
   return false;
 }
 
-// A model's own configuration, one of its configs/, or a file somewhere.
+// Adds a configuration: a model's own, one of its configs/, or any other file.
 static error *add_file(check_targets *targets, const char *path)
 {
   AUTO_FREE char *dir = NULL;

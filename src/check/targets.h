@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a check is of: the models of repositories, one model, or a configuration alone.
+// The targets of a check: the models of repositories, one model, or a configuration alone.
 #ifndef NEREID_CHECK_TARGETS_H
 #define NEREID_CHECK_TARGETS_H
 
@@ -17,11 +17,11 @@ typedef struct check_target {
 typedef struct check_targets {
   check_target *items;
   size_t count;
-  string_list repositories; // to be looked into as a whole
+  string_list repositories; // to be checked as a whole
 } check_targets;
 
-// Sorts the paths; without any the options' repositories are meant. INVALID_ARG for what is none of
-// the three. The caller releases *targets, also after an error.
+// Classifies the paths; without any the options' repositories are the targets. INVALID_ARG for a
+// path that is none of the three. The caller releases *targets, also after an error.
 error *check_targets_init(check_targets *targets, const server_options *options,
                           const char *const *paths, size_t count);
 void check_targets_fini(check_targets *targets);

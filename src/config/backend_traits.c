@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// Two instances: these gain from overlapping two executions.
+// Backends with two instances gain from overlapping executions.
 const backend_traits backend_table[] = {
     {.name = "tensorflow",
      .formats = {{"tensorflow_graphdef", "model.graphdef", MODEL_FILE_REGULAR, true, NULL, NULL,
@@ -22,7 +22,7 @@ const backend_traits backend_table[] = {
      .cpu_instances = 2,
      .variable = "ORT_DISABLE_TELEMETRY", // why: backends/onnxruntime/onnxruntime.c
      .variable_value = "1"},
-    // Triton's is the first file; the last row is for a configuration that names just the backend.
+    // The first file is Triton's; the last row is for a configuration that names only the backend.
     {.name = "openvino",
      .formats = {{NULL, "model.xml", MODEL_FILE_ANY, true, NULL, ".bin", false},
                  {NULL, "model.onnx", MODEL_FILE_REGULAR, true, NULL, NULL, true},
@@ -80,7 +80,7 @@ static const struct {
 
 #define OWN_BACKENDS (sizeof(own_backends) / sizeof(own_backends[0]))
 
-// Its row of own_backends, or OWN_BACKENDS.
+// The index in own_backends, or OWN_BACKENDS.
 static size_t find_own(const char *name)
 {
   size_t i = 0;

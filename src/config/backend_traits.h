@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of backends by their names alone, before their libraries are open: one table.
-// Values that never change; any thread may read them.
+// Facts about backends that follow from their names alone, before their libraries are open: one
+// table. Constant; any thread may read it.
 #ifndef NEREID_CONFIG_BACKEND_TRAITS_H
 #define NEREID_CONFIG_BACKEND_TRAITS_H
 
@@ -13,50 +13,50 @@ typedef enum model_file_kind {
   MODEL_FILE_DIRECTORY,
 } model_file_kind;
 
-// What a model of the backend may consist of, with the platform that this makes it.
+// One form of a model of the backend, and the platform that follows from it.
 typedef struct backend_format {
   const char *platform; // NULL: the backend uses none
   const char *file;     // default_model_filename; NULL ends the formats
   model_file_kind kind;
-  bool platform_needs_file; // the backend alone does not say the platform
-  const char *holds;        // a directory is one when this file is in it; NULL: its name says so
-  const char *beside;       // the ending of a file beside it that belongs to it, or NULL
-  bool needs_backend;       // the file alone does not say the backend, which is to be configured
+  bool platform_needs_file; // the platform follows only if the file is there or named
+  const char *holds;        // a directory is a model if it has this file; NULL: by its name
+  const char *beside;       // suffix of a second file that belongs to it, or NULL
+  bool needs_backend;       // applies only where the backend is configured
 } backend_format;
 
-#define MAX_BACKEND_FORMATS 8 // with the end
+#define MAX_BACKEND_FORMATS 8 // with the end marker
 
 typedef struct backend_traits {
   const char *name;
   backend_format formats[MAX_BACKEND_FORMATS];
-  int32_t cpu_instances;   // of a group that does not say how many; 0: one
-  bool omits_single_sizes; // an output has no dimension for a configured size of 1
-  // For a backend that runs others, made of a file instead of a library; else NULL:
+  int32_t cpu_instances;   // default count of a group; 0: one
+  bool omits_single_sizes; // outputs lack the dimensions configured as 1
+  // For a backend that runs other backends, each a file instead of a library; else NULL:
   const char *runtime;               // that file
   const char *environment;           // the file beside it that holds their environment
-  const char *environment_parameter; // of the model's configuration, that names it
-  // In the environment of the process while the backend is open; an operator's own value stays:
+  const char *environment_parameter; // of the model's configuration: names it
+  // The daemon sets this variable at its start, unless the operator did:
   const char *variable;
   const char *variable_value;
 } backend_traits;
 
-// In the order in which a model's files are looked for; ended by a row without a name.
+// In the order in which a model's files are searched; a row without a name ends it.
 extern const backend_traits backend_table[];
 
-// The row of that name; one without traits where there is none.
+// The row of that name, or a row without traits.
 const backend_traits *backend_traits_of(const char *name);
 
-// The other backend's name that is most like this one; NULL: none is close.
+// The name of another backend most like this one; NULL: none is close.
 const char *backend_traits_nearest(const char *name);
 
-// Whether the backend comes with nereid. Of another's nobody knows what it does.
+// Whether the backend comes with nereid. Nothing is known of others.
 bool backend_is_own(const char *name);
 
-// Whether a load may complete a tensor that the configuration names, and of which it lacks the data
-// type or the dims. Other backends complete a list of tensors that is empty, or nothing.
+// Whether a load may complete a configured tensor that lacks its data type or dims. Other backends
+// complete only an empty list of tensors, or nothing.
 bool backend_completes_named(const char *name);
 
-// The backend that runs others.
+// The backend that runs other backends.
 const backend_traits *backend_traits_runner(void);
 
 #endif

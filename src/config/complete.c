@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completes a configuration: defaults, instance groups and what a backend found in the model
-// itself. Called from load threads. The values are Triton's, since they show in GET
-// /v2/models/M/config.
+// Completes a configuration: defaults, instance groups and the findings of the backend. Called from
+// load threads. The values are Triton's, since GET /v2/models/M/config shows them.
 #include "base/cleanup.h"
 #include "config/config.h"
 #include "config/reflection.h"
@@ -11,7 +10,7 @@
 
 #define SEQUENCE_IDLE_DEFAULT_US 1000000
 
-// Makes a message of `descriptor` in *field where there is none.
+// Makes a message of `descriptor` in *field if it is NULL.
 static bool ensure(void *field, const ProtobufCMessageDescriptor *descriptor)
 {
   ProtobufCMessage **message = field;
@@ -116,7 +115,7 @@ static error *add_gpu(Inference__ModelInstanceGroup *group, int32_t id)
   return reflection_put(&group->base, field, (scalar){.integer = id}) ? NULL : error_no_memory();
 }
 
-// The GPUs that a backend prefers, those that are there only when `usable_only`.
+// Adds the GPUs that a backend prefers; with `usable_only` only usable ones.
 static error *add_preferred_gpus(Inference__ModelInstanceGroup *group,
                                  const config_preferred_group *preferred, config_gpus gpus,
                                  bool usable_only)
@@ -133,7 +132,7 @@ static int32_t preferred_count(const config_preferred_group *preferred)
   return preferred->count > INT32_MAX ? INT32_MAX : (int32_t)preferred->count;
 }
 
-// A model without groups has one that is named as the model and is what the backend prefers first.
+// A model without groups gets one named as the model, by the backend's first preference.
 static error *add_implicit_group(Inference__ModelConfig *config,
                                  const config_preferred_group *preferred, size_t preferred_size,
                                  config_gpus gpus)
@@ -158,8 +157,8 @@ static error *add_implicit_group(Inference__ModelConfig *config,
   return NULL;
 }
 
-// KIND_AUTO is GPU where all listed GPUs (or any, when none is listed) are there, and, when none is
-// listed, the backend does not avoid them.
+// KIND_AUTO becomes GPU if all listed GPUs are usable or, with none listed, if there is a GPU and
+// the backend does not avoid them.
 static void resolve_kind(Inference__ModelInstanceGroup *group, config_gpus gpus)
 {
   if (group->kind != INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_AUTO)
@@ -231,8 +230,7 @@ error *config_normalize_instance_groups(Inference__ModelConfig *config,
 
 // ---- what the backend found ----
 
-// `found` is a copy of the backend's configuration that is thrown away afterwards, so its parts
-// move.
+// `found` is a copy that is discarded afterwards, so its parts move into `base`.
 static void take_tensors(Inference__ModelConfig *base, Inference__ModelConfig *found)
 {
   size_t n_input = base->n_input;
@@ -253,7 +251,7 @@ static void take_tensors(Inference__ModelConfig *base, Inference__ModelConfig *f
 static error *take_scheduling(Inference__ModelConfig *base, Inference__ModelConfig *found)
 {
   if (base->scheduling_choice_case == found->scheduling_choice_case)
-    return NULL; // what was configured stays
+    return NULL; // the configured one stays
   if (base->scheduling_choice_case != INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE__NOT_SET)
     return error_new(ERROR_INTERNAL,
                      "Cannot update scheduling choice from %d to %d when auto-completing.",

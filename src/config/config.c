@@ -50,7 +50,7 @@ static void cut_off_groups(Inference__ModelConfig *config)
         config->instance_group[--config->n_instance_group], NULL);
 }
 
-// The bytes of a configuration without what is cut off a copy.
+// The packed bytes of a configuration without the fields to be ignored.
 static error *pack_for_comparison(const Inference__ModelConfig *config, bool with_groups,
                                   buffer *out)
 {
@@ -60,7 +60,7 @@ static error *pack_for_comparison(const Inference__ModelConfig *config, bool wit
   if (!with_groups)
     cut_off_groups(rest);
   size_t size = inference__model_config__get_packed_size(rest);
-  char *at = buffer_reserve(out, size + 1); // never nothing: that is NULL
+  char *at = buffer_reserve(out, size + 1); // never 0 bytes: that would give NULL
   if (at == NULL)
     return error_no_memory();
   out->size += inference__model_config__pack(rest, (uint8_t *)at);
@@ -90,7 +90,7 @@ bool config_equal_but_groups(const Inference__ModelConfig *a, const Inference__M
 
 static error *pack_group(const Inference__ModelInstanceGroup *group, buffer *out)
 {
-  Inference__ModelInstanceGroup nameless = *group; // what it points to is not touched
+  Inference__ModelInstanceGroup nameless = *group; // shallow copy; the rest is only read
   nameless.name = (char *)protobuf_c_empty_string;
   nameless.count = 1;
   size_t size = inference__model_instance_group__get_packed_size(&nameless);
@@ -174,7 +174,7 @@ void config_select_versions(const Inference__ModelConfig *config, const int64_t 
   }
   memcpy(selected, available, available_count * sizeof(*selected));
   qsort(selected, available_count, sizeof(*selected), compare_versions);
-  size_t limit = available_count; // all, and also a policy that is there without a choice
+  size_t limit = available_count; // for "all", and for a policy without a choice
   if (policy == NULL)
     limit = 1;
   else if (policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of element types. Called from load threads and from the request path; nothing changes.
+// The table of element types. Called from load threads and from the request path; constant.
 #include "config/datatype.h"
 
 #include <stddef.h>

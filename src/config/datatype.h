@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types of tensors: one row each. Values that never change; any thread may read them.
+// The element types of tensors, one row each. Constant; any thread may read them.
 #ifndef NEREID_CONFIG_DATATYPE_H
 #define NEREID_CONFIG_DATATYPE_H
 

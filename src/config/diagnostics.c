@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of what is found in a configuration. Called from load threads and by `nereid check`.
+// The list of findings about a configuration. Called from load threads and by `nereid check`.
 #include "config/diagnostics.h"
 
 #include "base/buffer.h"
@@ -68,7 +68,7 @@ void diagnostics_add_error(diagnostics *list, error *e_owned, const char *path, 
 
 // ---- order ----
 
-// Behind everything that has a place.
+// Findings without a place sort last.
 static unsigned line_of(const diagnostic *d)
 {
   return d->place.line - 1; // 0 becomes UINT_MAX
@@ -79,7 +79,7 @@ static bool stands_before(const diagnostic *a, const diagnostic *b)
   return line_of(a) != line_of(b) ? line_of(a) < line_of(b) : a->place.column < b->place.column;
 }
 
-// Insertion: what stands at the same place stays in the order in which it was found.
+// A stable insertion sort: findings at the same place keep their order.
 void diagnostics_sort(diagnostics *list)
 {
   for (size_t i = 1; i < list->count; i++) {
@@ -102,7 +102,7 @@ static const diagnostic *first_error(const diagnostics *list)
   return NULL;
 }
 
-// "at config.pbtxt:3:7, input[0].dims: give the dimensions", without what is not known.
+// "at config.pbtxt:3:7, input[0].dims: give the dimensions", without unknown parts.
 static void print_where(buffer *out, const diagnostic *d, const char *file_name)
 {
   const char *before = "at ";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is found wrong, or of no use, in a configuration: a list that the recovering reader
-// (text_read.c) and the rules (validate.c, field_effects.c) add to, and that `nereid check` prints.
-// It belongs to one thread at a time.
+// Findings about a configuration, mistakes and settings without effect: a list that the recovering
+// reader (text_read.c) and the rules (validate.c, field_effects.c) fill and `nereid check` prints.
+// One thread at a time.
 #ifndef NEREID_CONFIG_DIAGNOSTICS_H
 #define NEREID_CONFIG_DIAGNOSTICS_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Where something stands in a text file.
+// A place in a text file.
 typedef struct source_place {
   unsigned line;   // from 1; 0: not known
   unsigned column; // from 1; a tab goes to the next multiple of 8
@@ -19,7 +19,7 @@ typedef struct source_place {
 
 typedef enum diagnostic_severity {
   DIAGNOSTIC_ERROR,   // a model with it is not loaded
-  DIAGNOSTIC_WARNING, // a model with it is loaded, but something is not as it seems
+  DIAGNOSTIC_WARNING, // a model with it is loaded, but a setting may not do what it seems to
 } diagnostic_severity;
 
 typedef struct diagnostic {
@@ -28,7 +28,7 @@ typedef struct diagnostic {
   char *message;   // one line; Triton's words where Triton has the rule
   char *path;      // of the field: "input[0].dims[1]", parameters["key"]; "" for the whole
   source_place place;
-  char *fix; // what to do about it, a sentence; or NULL
+  char *fix; // the remedy, a sentence; or NULL
 } diagnostic;
 
 typedef struct diagnostics {
@@ -36,18 +36,18 @@ typedef struct diagnostics {
   size_t count;
   size_t capacity;
   size_t errors;
-  size_t bytes;    // of their texts
+  size_t bytes;    // of the texts
   size_t left_out; // found after the list was full (DIAGNOSTICS_MAX, DIAGNOSTICS_MAX_BYTES)
   bool failed;     // memory ran short: the list is incomplete
 } diagnostics;
 
 #define DIAGNOSTICS_EMPTY     ((diagnostics){0})
 #define DIAGNOSTICS_MAX       (1000)
-#define DIAGNOSTICS_MAX_BYTES ((size_t)16 << 20) // a model may have a name without end
+#define DIAGNOSTICS_MAX_BYTES ((size_t)16 << 20) // a model may have a very long name
 
 void diagnostics_fini(diagnostics *list);
 
-// Whether what is added from here on is counted only.
+// Whether further findings are only counted.
 static inline bool diagnostics_are_full(const diagnostics *list)
 {
   return list->count == DIAGNOSTICS_MAX || list->bytes >= DIAGNOSTICS_MAX_BYTES;
@@ -56,15 +56,15 @@ static inline bool diagnostics_are_full(const diagnostics *list)
 // Adds copies of what `d` points to.
 void diagnostics_add(diagnostics *list, const diagnostic *d);
 
-// Adds an error that something else has reported, of which only the text is known.
+// Adds an error reported elsewhere, of which only the text is known.
 void diagnostics_add_error(diagnostics *list, error *e_owned, const char *path, source_place place);
 
-// Puts them into the order of the file: by line and column, those without a place behind.
+// Sorts by line and column; findings without a place come last.
 void diagnostics_sort(diagnostics *list);
 
 // The first error as a load reports it, or NULL where the list has none. The text's first line is
-// the message; a second one says where (with `file_name`, if it is not NULL and the place is
-// known), what field and what to do, as far as known. "Out of memory" where the list failed.
+// the message; a second one gives the place (if `file_name` is not NULL and the place is known),
+// the field and the remedy, as far as known. "Out of memory" if the list failed.
 error *diagnostics_first_error(const diagnostics *list, const char *file_name);
 
 static inline void cleanup_diagnostics(diagnostics *list)

@@ -7,7 +7,7 @@
 
 #define NO_GPU   "there is no GPU"
 #define TENSORRT "only NVIDIA's tensorrt backend reads it"
-#define INSIDE   "the field that it is in has none" // which is what is said, so this never is
+#define INSIDE   "the field that it is in has none" // that one is reported, not this
 #define ENSEMBLE "an ensemble has no backend"
 #define NO_BATCH "the backend makes no tensors of a batch"
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each field of model_config.proto is for in nereid: whether it is used, and if not, why. Read
-// by config_diagnose, on its caller's thread; a test holds it against the schema.
+// How nereid uses each field of model_config.proto, and if it does not, why. Read by
+// config_diagnose on its caller's thread; a test compares it with the schema.
 #ifndef NEREID_CONFIG_FIELD_EFFECTS_H
 #define NEREID_CONFIG_FIELD_EFFECTS_H
 
 typedef enum field_reader {
-  FIELD_USED,       // by the server; or it refuses the field, which is then not in vain
-  FIELD_OF_BACKEND, // by backends alone: of ours by `readers`
-  FIELD_OF_MODELS,  // of what has a backend, whichever: in vain for ensembles
-  FIELD_OF_GPUS,    // as that, of models on GPUs: in vain where there is none
-  FIELD_UNUSED,     // by nobody, whatever the backend
+  FIELD_USED,       // the server reads or refuses it
+  FIELD_OF_BACKEND, // only backends read it; of ours `readers`
+  FIELD_OF_MODELS,  // any model with a backend: no effect in ensembles
+  FIELD_OF_GPUS,    // the same on GPUs: no effect where there are none
+  FIELD_UNUSED,     // never read
 } field_reader;
 
 typedef struct field_effect {
   const char *field; // message and field, without the package: "ModelInput.dims"
   field_reader kind;
-  const char *readers; // names of the backends that read it; or NULL: of ours none; of GPUs any may
+  const char *readers; // names of our backends that read it; NULL: none, but FIELD_OF_GPUS: any
   const char *reason;  // why it has no effect; NULL where it is used
 } field_effect;
 

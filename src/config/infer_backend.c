@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the backend of a model that does not say, from what it does say and from its files. Called
-// from load threads. The order of the rules is Triton's.
+// Finds the backend of a model that names none, from the rest of its configuration and from its
+// files. Called from load threads. The order of the rules is Triton's.
 #include "base/cleanup.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -19,7 +19,7 @@ static bool is(const char *text, const char *other)
   return other != NULL && strcmp(text, other) == 0;
 }
 
-// Directories of the model that look like versions, in byte order as Triton walks them.
+// The model's directories that look like versions, in byte order as in Triton.
 static error *list_versions(const file_root *model_dir, string_list *versions)
 {
   string_list names = {0};
@@ -59,7 +59,7 @@ static error *has_file(const backend_format *format, const file_root *model_dir,
   return NULL;
 }
 
-// A file's name says the backend whatever else the platform is, as in Triton, which leaves out
+// A configured file name decides the backend whatever the platform is, as in Triton; not for
 // TensorFlow.
 static bool is_named_file(const backend_format *format, const Inference__ModelConfig *config)
 {
@@ -67,8 +67,8 @@ static bool is_named_file(const backend_format *format, const Inference__ModelCo
          (format->platform == NULL || !format->platform_needs_file);
 }
 
-// Whether this is the model's format: by the platform or the file that are named, by the backend
-// where that is enough, or, where nothing is named, by a file that is there.
+// Whether the model has this format: by the configured platform or file, by the backend where that
+// is enough or, where nothing is configured, by an existing file.
 static error *applies(const backend_traits *backend, const backend_format *format,
                       const Inference__ModelConfig *config, const file_root *model_dir,
                       string_list *versions, bool *result)
@@ -141,7 +141,7 @@ static error *infer(Inference__ModelConfig *config, const char *model_name,
     return fill(&config->default_model_filename, format->file);
   }
   if (is_set(config->backend) || is_set(config->platform) || is_set(config->default_model_filename))
-    return NULL; // a backend of somebody's own
+    return NULL; // a foreign backend
   return infer_from_name(config, model_name);
 }
 
@@ -149,7 +149,7 @@ error *config_infer_backend(Inference__ModelConfig *config, const char *model_na
                             const file_root *model_dir)
 {
   string_list versions = {0};
-  error *e = infer(config, model_name, model_dir, &versions); // listed when needed
+  error *e = infer(config, model_name, model_dir, &versions); // `versions` is filled when needed
   string_list_fini(&versions);
   return e;
 }

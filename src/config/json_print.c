@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints a configuration as JSON, as GET /v2/models/M/config shows it, driven by the descriptors.
-// Called from load threads and by the functions that answer for a model's configuration.
+// Called from load threads and by the functions that answer that request.
 #include "config/config.h"
 #include "config/number_print.h"
 #include "config/reflection.h"
@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-// The messages whose 64-bit numbers Triton leaves as the strings that protobuf's JSON form makes of
-// them; everywhere else they are numbers.
+// In these messages Triton shows 64-bit numbers as strings, as protobuf's JSON form does; elsewhere
+// as numbers.
 static const ProtobufCMessageDescriptor *const string_numbers[] = {
     &inference__model_instance_group__secondary_device__descriptor,
     &inference__model_optimization_policy__cuda__graph_spec__shape__descriptor,

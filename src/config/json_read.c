@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the JSON form of a message, driven by the descriptor. Called from load threads with
-// overrides that clients send, and with what backends auto-complete; from front ends with what the
-// core answers. What is taken is what protobuf takes, which reads these texts in Triton. Our
-// recursion is as deep as the schema, and as lists nest.
+// clients' overrides and with the configurations that backends complete; from front ends with the
+// core's answers. Accepts the same texts as protobuf, which reads them in Triton. Recursion is
+// limited by the depth of the schema and of nested lists.
 #include "base/cleanup.h"
 #include "base/string_map.h"
 #include "base/text.h"
@@ -20,10 +20,10 @@
 
 enum {
   MAX_VALUES = 65536, // in a configuration
-  MAX_SHOWN = 100,    // bytes of a text that a message repeats
+  MAX_SHOWN = 100,    // bytes of a text that a message quotes
 };
 
-// Where in the document a value stands: a list from the value up to the root, on the C stack.
+// The place of a value in the document: a list from the value up to the root, on the C stack.
 typedef struct json_path {
   const struct json_path *parent;
   const char *name; // member; NULL for an element of an array
@@ -186,7 +186,7 @@ static error *read_bool(const json_path *at, const json_token *from, scalar *val
   return NULL;
 }
 
-// In any case, and with '-' for '_'.
+// Compares in any case, and with '-' for '_'.
 static bool is_value_name(slice text, const char *name)
 {
   size_t i = 0;
@@ -250,14 +250,14 @@ static error *read_scalar(const json_path *at, field_ref field, const json_token
 
 static error *read_members(json_source *source, const json_path *at, ProtobufCMessage *message);
 
-// Of a field that is there twice the members come together, as they do on the wire.
+// If a field occurs twice, its members are merged, as on the wire.
 static ProtobufCMessage *child_of(ProtobufCMessage *message, field_ref field)
 {
   const bool there = field->label != PROTOBUF_C_LABEL_REPEATED && reflection_has(message, field);
   return there ? reflection_get_message(message, field, 0) : reflection_put_message(message, field);
 }
 
-// Not null; `from` is the value's first token.
+// The value is not null; `from` is its first token.
 static error *read_value(json_source *source, const json_path *at, const json_token *from,
                          ProtobufCMessage *message, field_ref field)
 {
@@ -272,8 +272,8 @@ static error *read_value(json_source *source, const json_path *at, const json_to
   return child == NULL ? error_no_memory() : read_members(source, at, child);
 }
 
-// A value in the place of a list is a list of it, and lists in a list are one with it. The source
-// bounds how deep they nest.
+// A single value is taken for a list, and nested lists are flattened. The source bounds their
+// depth.
 static error *read_list(json_source *source, const json_path *at, const json_token *from,
                         ProtobufCMessage *message, field_ref field)
 {
@@ -306,7 +306,7 @@ static error *read_entry(json_source *source, const json_path *at, ProtobufCMess
     return error_no_memory();
   RETURN_IF_ERROR(read_value(source, at, &key, entry, &entry->descriptor->fields[0]));
   RETURN_IF_ERROR(json_source_value(source, &value));
-  if (value.kind == JSON_KIND_NULL) // reflection_finish_maps gives it a value
+  if (value.kind == JSON_KIND_NULL) // reflection_finish_maps adds a value
     return NULL;
   return read_value(source, at, &value, entry, &entry->descriptor->fields[1]);
 }
@@ -362,7 +362,7 @@ static error *find_field(const json_path *at, const ProtobufCMessageDescriptor *
                 similar != NULL ? similar : "", similar != NULL ? "'?" : "");
 }
 
-// An object has one member of a oneof, once. *taken is the one that came before.
+// An object has only one member of a oneof, once. *taken is the member read before.
 static error *take_oneof(const json_path *at, field_ref field, const ProtobufCMessage *message,
                          field_ref *taken)
 {

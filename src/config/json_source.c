@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens of lenient JSON. The reader of messages asks for one after the other.
+// Tokens of lenient JSON, for the reader of messages.
 #include "config/json_source.h"
 
 #include "base/json_bounds.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-  MAX_SHOWN = 20, // bytes of the text that a message repeats
+  MAX_SHOWN = 20, // bytes of the text that a message quotes
 };
 
 void json_source_init(json_source *s, slice text, size_t max_values)
@@ -38,7 +38,7 @@ static bool is_blank(char c)
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-// The character to be read, '\0' at the end (and for a NUL, which nothing expects).
+// The next character; '\0' at the end (and for a NUL, which is never valid).
 static char peek(const json_source *s)
 {
   return s->at < s->text.size ? s->text.data[s->at] : '\0';
@@ -51,7 +51,7 @@ static char skip_blanks(json_source *s)
   return peek(s);
 }
 
-// The letters and digits that begin at `at`.
+// The letters and digits at `at`.
 static slice word_at(const json_source *s, size_t at)
 {
   size_t end = at;
@@ -62,7 +62,7 @@ static slice word_at(const json_source *s, size_t at)
 
 // ---- errors ----
 
-// What other languages write for what JSON has, or has not.
+// Advice for a word of another language in place of JSON's.
 static const char *advice_for(slice word)
 {
   static const struct {
@@ -80,7 +80,7 @@ static const char *advice_for(slice word)
   return "";
 }
 
-// What stands at `at`, as a message shows it.
+// Appends the text at `at` as a message quotes it.
 static void append_found(const json_source *s, size_t at, buffer *out)
 {
   const slice word = word_at(s, at);
@@ -129,7 +129,7 @@ static bool read_hex(const json_source *s, size_t at, uint32_t *code)
   return true;
 }
 
-// Behind "\u": one code, or two that are a character together.
+// After "\u": one code, or a surrogate pair.
 static error *read_code(json_source *s, buffer *out)
 {
   const size_t begin = s->at - 2;
@@ -152,7 +152,7 @@ static error *read_code(json_source *s, buffer *out)
   return NULL;
 }
 
-// Behind a backslash; a letter that means nothing is itself.
+// After a backslash; a letter without a meaning stands for itself.
 static error *read_escape(json_source *s, buffer *out)
 {
   static const char letters[] = "bfnrtv", meant[] = "\b\f\n\r\t\v";
@@ -276,7 +276,7 @@ error *json_source_more(json_source *s, char close, bool first, bool *more)
   return NULL;
 }
 
-// A word is a name, but for the three that are values.
+// A word is a name unless it is one of the three values.
 static error *read_bare_name(json_source *s, buffer *name)
 {
   const slice word = word_at(s, s->at);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JSON text, token by token, as protobuf's lenient reader takes it, which reads what clients send
-// to Triton as a configuration: texts in either kind of quotes, with line ends inside and any
-// letter behind a backslash; names without quotes; a comma before a closing bracket. Words of other
-// languages (True, None, NaN), comments and what follows the value are refused. Private to
-// src/config. Nothing is built and nothing recurses; nesting and the number of values are bounded.
-// Errors are INVALID_ARG and say line, column, what stands there and what was expected.
+// Reads a JSON text token by token, as leniently as protobuf's reader, since clients send such
+// configurations to Triton: strings in either kind of quotes, with line ends inside and any letter
+// after a backslash; names without quotes; a comma before a closing bracket. Words of other
+// languages (True, None, NaN), comments and text after the value are refused. Private to
+// src/config. No allocation but the string buffer, no recursion; nesting and the number of values
+// are bounded. Errors are INVALID_ARG and give line, column, the text found and the text expected.
 #ifndef NEREID_CONFIG_JSON_SOURCE_H
 #define NEREID_CONFIG_JSON_SOURCE_H
 
@@ -25,8 +25,8 @@ typedef enum json_kind {
   JSON_KIND_NULL,
 } json_kind;
 
-// Of an object or a list the opening bracket. `text` is a string's content or a number's digits; it
-// is there until the next token. A string has no NUL.
+// For an object or a list: its opening bracket. `text` is a string's content or a number's digits,
+// valid until the next token. A string has no NUL.
 typedef struct json_token {
   json_kind kind;
   slice text;
@@ -37,7 +37,7 @@ typedef struct json_source {
   size_t at;
   size_t depth;      // of open brackets
   size_t values;     // that have begun
-  size_t max_values; // most of these
+  size_t max_values; // limit of these
   buffer string;     // content of the last string
 } json_source;
 
@@ -47,15 +47,15 @@ void json_source_fini(json_source *s);
 // The next value, or its opening bracket.
 error *json_source_value(json_source *s, json_token *token);
 
-// Behind an opening bracket (`first`) or a value: does another one follow before `close`? If not,
-// the bracket is read too.
+// After an opening bracket (`first`) or a value: *more tells whether another value follows before
+// `close`. If not, reads the bracket too.
 error *json_source_more(json_source *s, char close, bool first, bool *more);
 
-// A member's name, in place of what `name` had, and its colon. It ends with a NUL, which counts in
-// the size.
+// Reads a member's name into `name`, and its colon. The name ends with a NUL, which counts in the
+// size.
 error *json_source_name(json_source *s, buffer *name);
 
-// Nothing but blanks is left.
+// Checks that only blanks follow.
 error *json_source_end(json_source *s);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the printers of this directory write floating-point numbers. Private to src/config.
+// Floating-point numbers for the printers of this directory. Private to src/config.
 #ifndef NEREID_CONFIG_NUMBER_PRINT_H
 #define NEREID_CONFIG_NUMBER_PRINT_H
 

@@ -19,7 +19,7 @@
 typedef struct reader {
   const Inference__ModelConfig *config;
   padding_config *p;
-  const char *parameter; // that is read
+  const char *parameter; // being read
   const char *text;      // its value
 } reader;
 
@@ -103,7 +103,7 @@ static slice trim(slice text)
   return text;
 }
 
-// Takes what stands before the next comma out of *rest. False at the end.
+// Takes the text before the next comma off *rest. False at the end.
 static bool next_item(slice *rest, slice *item)
 {
   if (rest->data == NULL)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of the parameters of a model that nereid or a backend of its own reads. Values that
-// never change; any thread may read them.
+// The model parameters that nereid or its own backends read. Constant; any thread may read them.
 #ifndef NEREID_CONFIG_PARAMETER_NAMES_H
 #define NEREID_CONFIG_PARAMETER_NAMES_H
 
@@ -9,7 +8,7 @@ typedef struct parameter_name {
   const char *name;    // NULL ends the table
 } parameter_name;
 
-// A test holds it against the tables of the documentation.
+// A test compares it with the tables of the documentation.
 extern const parameter_name parameter_names[];
 
 #endif

@@ -15,9 +15,9 @@
 
 // ---- descriptors ----
 
-// What protobuf-c's descriptors do not say of oneofs: their names, and where they are declared,
-// since the union is at the end of the struct whatever the .proto says. (A oneof of scalars stays
-// at the end: there protobuf's JSON form shows it.) No message has two.
+// The names and places of oneofs, which protobuf-c's descriptors lack: the union is at the end of
+// the struct wherever the .proto declares it. (A oneof of scalars stays at the end, where
+// protobuf's JSON form shows it.) No message has two.
 static const struct oneof {
   const ProtobufCMessageDescriptor *message;
   const char *name;
@@ -171,7 +171,7 @@ static size_t value_size(field_ref field)
   }
 }
 
-// Where value `index` of the field is.
+// The address of the field's value `index`.
 static void *value_at(const ProtobufCMessage *message, field_ref field, size_t index)
 {
   void *storage = at_offset(message, field->offset);
@@ -292,7 +292,7 @@ static void store(field_ref field, void *to, scalar value)
 }
 
 // Makes room for one more value of a repeated field and counts it. Arrays grow at 0, 4, 8, 16, …,
-// so the capacity need not be kept. NULL when memory is short.
+// so the capacity need not be stored. NULL when memory is short.
 static void *append_slot(ProtobufCMessage *message, field_ref field)
 {
   size_t *count = at_offset(message, field->quantifier_offset);
@@ -359,7 +359,7 @@ ProtobufCMessage *reflection_put_message(ProtobufCMessage *message, field_ref fi
 
 // ---- maps ----
 
-// The bytes in which one key differs from another.
+// The bytes of the key, for comparison.
 static slice key_bytes(const ProtobufCMessage *entry)
 {
   field_ref key = &entry->descriptor->fields[0];

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generic access to protobuf-c messages through their descriptors: what the text and JSON readers
-// and printers share. Private to src/config. Messages are built with malloc, so that
-// protobuf_c_message_free_unpacked releases them. Nothing here is recursive beyond the depth of the
-// schema.
+// Generic access to protobuf-c messages through their descriptors, shared by the text and JSON
+// readers and printers. Private to src/config. Messages come from malloc, so that
+// protobuf_c_message_free_unpacked releases them. Recursion is limited by the depth of the schema.
 #ifndef NEREID_CONFIG_REFLECTION_H
 #define NEREID_CONFIG_REFLECTION_H
 
@@ -48,11 +47,11 @@ field_ref reflection_oneof_member(const ProtobufCMessage *message, field_ref fie
 // The name of the message's only oneof.
 const char *reflection_oneof_name(const ProtobufCMessage *message);
 
-// Whether proto3 counts the (singular) field as there: a message that is set, a oneof's member, a
+// Whether proto3 counts the (singular) field as present: a set message, a oneof's set member, a
 // scalar that is not zero.
 bool reflection_has(const ProtobufCMessage *message, field_ref field);
 
-// Number of values: of a repeated field its size, else 1 or 0 as reflection_has says.
+// Number of values: the size of a repeated field, else 1 or 0 by reflection_has.
 size_t reflection_count(const ProtobufCMessage *message, field_ref field);
 
 // The value at `index` (0 for a singular field). A string's text is borrowed, never NULL.
@@ -66,8 +65,8 @@ bool reflection_put(ProtobufCMessage *message, field_ref field, scalar value_own
 // The same with a new empty message, which stays inside `message`; NULL when memory is short.
 ProtobufCMessage *reflection_put_message(ProtobufCMessage *message, field_ref field);
 
-// Makes maps what they are everywhere below `message`: of entries with the same key the last one
-// stays, at the place of the first, and every entry has its value. False when memory is short.
+// Normalises all maps below `message`: of entries with equal keys the last stays, at the place of
+// the first, and every entry gets a value. False when memory is short.
 bool reflection_finish_maps(ProtobufCMessage *message);
 
 // The name most like `name` among the descriptor's fields or values, or NULL when none is close.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths in a configuration that came with a request. The operator may send a model's files
-// anywhere, by a link or by "..": a client may not. Load threads.
+// Paths in a configuration that came with a request. An operator's path may lead out of the model's
+// directory, by a link or by ".."; a client's may not. Load threads.
 #include "base/files.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -59,7 +59,7 @@ static error *check_labels(const Inference__ModelConfig *config, const Inference
   return NULL;
 }
 
-// What the operator's own samples name may be named in any sample.
+// A path of any of the operator's samples may be used in every sample.
 static bool is_operators_sample(const char *path, const Inference__ModelConfig *own)
 {
   for (size_t i = 0; own != NULL && i < own->n_model_warmup; i++)

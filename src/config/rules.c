@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rules report. Called by them.
+// The functions by which rules report.
 #include "config/rules.h"
 
 #include "base/buffer.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the rules of a configuration report: each finds what is wrong and goes on, so that `nereid
-// check` has all of it; a load wants the first error only. Private to src/config; on its caller's
-// thread.
+// Rules of a configuration, and how they report. Each rule continues after a mistake, so that
+// `nereid check` has all of them; a load wants only the first error. Private to src/config; on its
+// caller's thread.
 #ifndef NEREID_CONFIG_RULES_H
 #define NEREID_CONFIG_RULES_H
 
@@ -14,17 +14,17 @@ typedef struct rules {
   config_gpus gpus;
   const source_map *source; // or NULL
   diagnostics *found;
-  bool first_only; // findings behind the first error are dropped
+  bool first_only; // findings after the first error are dropped
 } rules;
 
-// A short text made on the spot: a path, a fix. What does not fit is cut off.
+// A short temporary text (a path, a fix); longer texts are cut.
 typedef struct phrase {
   char text[240];
 } phrase;
 
 phrase say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Reports an error of the field `path` ("" is the whole). `fix` says what to do about it; or NULL.
+// Reports an error of the field `path` ("": the whole). `fix` is the remedy, or NULL.
 void refuse(rules *r, const char *path, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void refuse_as(rules *r, error_code code, const char *path, const char *fix, const char *format,
@@ -32,13 +32,13 @@ void refuse_as(rules *r, error_code code, const char *path, const char *fix, con
 void rules_warn(rules *r, const char *path, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-// Whether nothing more is wanted: what costs more than a look need not be done.
+// Whether no more findings are wanted, so that costly rules can be skipped.
 static inline bool rules_over(const rules *r)
 {
   return r->found->count >= (r->first_only ? 1 : DIAGNOSTICS_MAX);
 }
 
-// Puts a name into `seen`; whether it was there already.
+// Adds a name to `seen`; returns whether it was there already.
 bool rules_repeats(rules *r, string_map *seen, const char *name);
 
 static inline bool is_text(const char *text, const char *other)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-  MAX_ENTRIES = 65536, // fields behind them have the places of those around them
+  MAX_ENTRIES = 65536, // later fields have the places of the fields around them
 };
 
 typedef struct source_entry {
@@ -95,7 +95,7 @@ source_place source_map_find_exact(const source_map *map, const char *path)
   return find(&read, slice_of(path));
 }
 
-// The path of what is around: without its last name or index.
+// The path of the enclosing field: without its last name or index.
 static slice path_around(slice path)
 {
   while (path.size > 0 && path.data[path.size - 1] != '.' && path.data[path.size - 1] != '[')

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which field of a configuration came from which place of its text. The text reader fills it when
-// it is asked to (config_read_text_all); those who report findings look places up. It belongs to
-// one thread at a time.
+// The places of a configuration's fields in its text. The text reader fills the map on request
+// (config_read_text_all); reporters of findings look places up. One thread at a time.
 #ifndef NEREID_CONFIG_SOURCE_MAP_H
 #define NEREID_CONFIG_SOURCE_MAP_H
 
@@ -14,16 +13,16 @@
 #include <stddef.h>
 
 // Paths are as in messages: "max_batch_size", "input[0].dims[1]", parameters["key"].string_value,
-// metric_tags["key"]. A scalar stands where its value does, a message at its field's name or, in a
-// list, at its bracket.
+// metric_tags["key"]. A scalar's place is its value; a message's is its field's name or, in a list,
+// its bracket.
 typedef struct source_map {
   struct source_entry *entries; // in the order of the text
   size_t count;
   size_t capacity;
   string_map by_path; // path → index + 1; the last one counts; made by source_map_finish
   bool failed;        // memory ran short: some are missing
-  char *file_name;    // for messages; owned, or NULL; whoever reads the file sets it
-  // Where places are asked for seldom: the text, owned, which is read again for each question.
+  char *file_name;    // for messages; owned, or NULL; set by the reader of the file
+  // Where look-ups are rare: the text (owned), which is read again for each.
   char *text;
   void (*read)(slice text, struct source_map *map);
 } source_map;
@@ -32,19 +31,20 @@ typedef struct source_map {
 
 void source_map_fini(source_map *map);
 
-// The place of the field, or where it is not in the file, of the nearest one around it. Line 0
-// where nothing is known; NULL is a map that knows nothing.
+// The place of the field or, if the file does not have it, of the nearest field around it. Line 0
+// when unknown; `map` may be NULL.
 source_place source_map_find(const source_map *map, const char *path);
 
-// The place of that very field; line 0 where the file does not give it.
+// The place of exactly this field; line 0 if the file does not have it.
 source_place source_map_find_exact(const source_map *map, const char *path);
 
 // ---- for the reader ----
 
 void source_map_add(source_map *map, slice path, source_place place);
 
-// A map's entry has its key only when it has been read: the places from `first` on, whose paths
-// begin with `size` bytes of field and index, get `path` instead, without ".value" behind it.
+// The key of a map's entry is known only after reading it. Then the places from `first` on, whose
+// paths begin with `size` bytes of field and index, get `path` instead, and lose a following
+// ".value".
 void source_map_name_entry(source_map *map, size_t first, size_t size, const buffer *path);
 
 void source_map_finish(source_map *map);

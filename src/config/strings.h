@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setting the strings of protobuf-c messages. Private to src/config.
+// Sets strings of protobuf-c messages. Private to src/config.
 #ifndef NEREID_CONFIG_STRINGS_H
 #define NEREID_CONFIG_STRINGS_H
 
@@ -9,8 +9,8 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdlib.h>
 
-// Replaces a message's string by a copy of `value`. An empty string in a message is usually
-// protobuf_c_empty_string, which nobody frees.
+// Replaces a message's string by a copy of `value`. An empty string is usually
+// protobuf_c_empty_string, which must not be freed.
 static inline error *strings_set(char **field, const char *value)
 {
   char *copy = text_copy(slice_of(value));

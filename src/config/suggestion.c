@@ -38,7 +38,8 @@ static size_t edit_distance(slice a, slice b)
   return previous[b.size];
 }
 
-// Has `name` a prefix that each value of its enum has? It says nothing of what was meant.
+// The size of a prefix that all values of an enum share, which tells nothing of the writer's
+// intent; or 0.
 static size_t prefix_of(slice name)
 {
   static const char *const prefixes[] = {"TYPE_", "KIND_"};
@@ -52,8 +53,8 @@ static size_t prefix_of(slice name)
 
 suggestion suggestion_of(slice name)
 {
-  // One edit in three letters, but no more than four, still looks like a slip of the hand; in the
-  // short names behind a prefix, where most are another word, one in four.
+  // One edit in three letters, but no more than four, still looks like a typing error. Short names
+  // after a prefix differ little: one edit in four there.
   const size_t prefix = prefix_of(name);
   size_t limit = prefix == 0 ? name.size / 3 + 1 : (name.size - prefix) / 4;
   if (limit == 0)
@@ -71,7 +72,7 @@ static bool is_tail(slice name, slice candidate)
          strncasecmp(name.data, candidate.data + start, name.size) == 0;
 }
 
-// What other tools call things that have another name here.
+// Names of other tools for things with another name here.
 static const struct {
   const char *other;
   const char *name;
@@ -127,8 +128,8 @@ static const struct {
     {"xgboost", "fil"},
 };
 
-// What a type is called inside of what NumPy, PyTorch, ONNX and C write round it: np.float32,
-// tensor(float), uint8_t.
+// A type's name without what NumPy, PyTorch, ONNX and C write around it: np.float32, tensor(float),
+// uint8_t.
 static slice bare_name(slice name)
 {
   static const char tensor[] = "tensor(";
@@ -160,7 +161,7 @@ void suggestion_consider(suggestion *s, const char *candidate)
   slice text = slice_of(candidate);
   if (s->wanted.size > MAX_SUGGESTED_LENGTH || text.size > MAX_SUGGESTED_LENGTH)
     return;
-  // Each letter that only one of them has is an edit.
+  // The difference in length is the least number of edits.
   size_t more =
       text.size > s->wanted.size ? text.size - s->wanted.size : s->wanted.size - text.size;
   const slice bare = bare_name(s->wanted);

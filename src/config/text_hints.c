@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the writer of a text may have meant, as the fix of a mistake; see text_hints.h.
+// Guesses what the writer of a text meant, as the fix of a mistake; see text_hints.h.
 #include "config/text_hints.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include <strings.h>
 
 enum {
-  MAX_LEVELS = 3, // of messages within each other that are looked through for a field
-  MAX_PLACES = 3, // where it may belong
+  MAX_LEVELS = 3, // depth of the search for a field in nested messages
+  MAX_PLACES = 3, // suggested messages for a field
 };
 
 static bool at_word(const text_reader *reader, const char *word)
@@ -104,7 +104,8 @@ static void add_place(places *found, const char *path)
              path);
 }
 
-// The messages `levels` below that have the field. A map's are the values of its entries.
+// The messages, up to `levels` below, that have the field. Maps count by the values of their
+// entries.
 static void find_places(places *found, const ProtobufCMessageDescriptor *message, const char *path,
                         int levels)
 {

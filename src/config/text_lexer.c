@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts protobuf's text format into tokens and reads the escapes in strings. The rules and words are
-// those of protobuf's own tokenizer as its text parser sets it up: # comments, an f after a float,
-// no space needed between a number and a name. Called by text_read.c on a load thread.
+// Cuts protobuf's text format into tokens and reads the escapes in strings. Rules and error texts
+// are those of protobuf's own tokenizer, as its text parser configures it: # comments, an f after a
+// float, no space needed between a number and a name. Called by text_read.c on a load thread.
 #include "config/text_lexer.h"
 
 #include "base/text.h"
@@ -33,8 +33,7 @@ error *text_lexer_error(text_lexer *lexer, const token *at, const char *format, 
   lexer->failed_at = *at;
   if (lexer->file_name == NULL)
     return e;
-  // Only "<file>:<line>:<column>" is put before, so that error_wrap's ": " completes the usual
-  // form.
+  // error_wrap adds the ": " after "<file>:<line>:<column>".
   return error_wrap(e, "%s:%u:%u", lexer->file_name, at->line, at->column);
 }
 
@@ -65,7 +64,7 @@ static bool is_space(char c)
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-// The next character, or NUL at the end of the text. (A NUL inside the text is no token either.)
+// The next character; NUL at the end of the text. (A NUL in the text is no token either.)
 static char peek(const text_lexer *lexer)
 {
   return lexer->position < lexer->end ? *lexer->position : '\0';
@@ -114,7 +113,7 @@ static void skip_space_and_comments(text_lexer *lexer)
   }
 }
 
-// An error at the character where the lexer stands.
+// An error at the lexer's current character.
 static error *error_here(text_lexer *lexer, const char *text)
 {
   token here = {.kind = TOKEN_SYMBOL,
@@ -126,7 +125,7 @@ static error *error_here(text_lexer *lexer, const char *text)
 
 // ---- numbers ----
 
-// After the digits before the point, or at the point itself. Sets whether it is a float.
+// Called after the digits before the point, or at the point.
 static error *lex_fraction(text_lexer *lexer, bool *is_float)
 {
   if (skip_one(lexer, '.', '.')) {
@@ -181,7 +180,7 @@ static error *lex_digits(text_lexer *lexer, int count, const char *complaint)
   return NULL;
 }
 
-// Behind the backslash.
+// Called after the backslash.
 static error *lex_escape(text_lexer *lexer)
 {
   char c = peek(lexer);
@@ -233,7 +232,7 @@ static uint32_t read_digits(const char **from, const char *end, int limit, uint3
   return value;
 }
 
-// Behind \u or \U. A high surrogate joins with the \u escape of a low one that follows.
+// Called after \u or \U. A high surrogate joins with a following \u escape of a low one.
 static error *unescape_unicode(text_lexer *lexer, const token *string, int digits,
                                const char **from, const char *end, buffer *out)
 {
@@ -258,7 +257,7 @@ static error *unescape_unicode(text_lexer *lexer, const token *string, int digit
   return NULL;
 }
 
-// *from is behind the backslash and moves behind the escape.
+// *from points after the backslash and moves to the end of the escape.
 static error *unescape_one(text_lexer *lexer, const token *string, const char **from,
                            const char *end, buffer *out)
 {
@@ -300,7 +299,7 @@ error *text_lexer_unescape(text_lexer *lexer, const token *string, buffer *out)
 
 // ---- tokens ----
 
-// Word processors write these three bytes for quotes: “ ” „ ‘ ’ ‚, and no-break space is two.
+// Word processors write “ ” „ ‘ ’ ‚ for quotes, three bytes each; a no-break space has two.
 static const char *advice_for(const text_lexer *lexer)
 {
   const size_t left = (size_t)(lexer->end - lexer->position);

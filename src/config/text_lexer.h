@@ -17,7 +17,7 @@ typedef enum token_kind {
   TOKEN_FLOAT,      // 1.5, .5, 1e3, 2f: no sign
   TOKEN_STRING,     // with its quotes, escapes not yet read
   TOKEN_SYMBOL,     // any other single character
-  TOKEN_BAD,        // none of them: what text_lexer_skip_bad stepped over
+  TOKEN_BAD,        // the text that text_lexer_skip_bad stepped over
 } token_kind;
 
 typedef struct token {
@@ -31,7 +31,7 @@ typedef struct token {
 typedef struct text_lexer {
   const char *position;
   const char *end;
-  const char *file_name; // borrowed, for messages; NULL: they do not say where
+  const char *file_name; // borrowed, for messages; NULL: messages give no place
   unsigned line;
   unsigned column;
   token current;   // valid after text_lexer_next succeeded
@@ -40,10 +40,10 @@ typedef struct text_lexer {
 
 void text_lexer_init(text_lexer *lexer, slice text, const char *file_name);
 
-// Moves to the next token. An error says where the text cannot be cut into tokens.
+// Moves to the next token. The error gives the place of text that is no token.
 error *text_lexer_next(text_lexer *lexer);
 
-// After it failed: steps over what is no token, up to where one may begin; it is `current` then.
+// After text_lexer_next failed: steps over the text that is no token, which becomes `current`.
 void text_lexer_skip_bad(text_lexer *lexer);
 
 // An INVALID_ARG error "<file>:<line>:<column>: <text>" at token `at`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints by the descriptors; see text_print.h.
+// Prints a message by its descriptor; see text_print.h.
 #include "config/text_print.h"
 
 #include "config/number_print.h"
@@ -128,7 +128,7 @@ static void print_scalar(buffer *out, const ProtobufCMessage *message, field_ref
   }
 }
 
-// "dims: [ 3, 224 ]", "name: "x"". One that is not set, as a map's value may be, has its default.
+// "dims: [ 3, 224 ]", "name: "x"". An unset value, possible in a map, is printed as its default.
 static void print_scalars(printer *p, const ProtobufCMessage *message, field_ref field)
 {
   bool is_list = field->label == PROTOBUF_C_LABEL_REPEATED;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration as protobuf's text format, a line at a time. What it prints reads back to the
-// same configuration (config_read_text). Any thread.
+// Prints a configuration in protobuf's text format, line by line. config_read_text reads it back to
+// the same configuration. Any thread.
 #ifndef NEREID_CONFIG_TEXT_PRINT_H
 #define NEREID_CONFIG_TEXT_PRINT_H
 
 #include "config/config.h"
 
-// One line, without its end. A line of a value has its path as a source_map does, of a list of
-// scalars that of the first; others have "".
+// One line, without its end. The path of a value's line is as in a source_map; for a list of
+// scalars it is the path of the first; for other lines "".
 typedef struct config_line {
   slice text; // with blanks before it
   slice value;

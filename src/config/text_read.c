@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads protobuf's text format into a message, driven by the message's descriptor. Called from load
-// threads. What is refused is refused in protobuf's words, since tools look for them.
+// threads. Errors have protobuf's words, since tools look for them.
 #include "base/cleanup.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -17,7 +17,7 @@ enum {
   MAX_DEPTH = 100
 };
 
-// Steps over `symbol` if it is next; *found says whether.
+// Steps over `symbol` if it is next; *found tells whether it was.
 static error *take_if(text_reader *reader, char symbol, bool *found)
 {
   *found = text_at_symbol(reader, symbol);
@@ -89,7 +89,7 @@ static bool is_word(slice text, const char *word)
   return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
-// The value of an INTEGER or FLOAT token, which is decimal and may end in f.
+// The value of a decimal INTEGER or FLOAT token, which may end in f.
 static error *number_value(text_reader *reader, double *value)
 {
   slice text = text_current(reader)->text;
@@ -154,8 +154,8 @@ static error *read_bool(text_reader *reader, field_ref field, int64_t *value)
                           SHOWN(*text_current(reader)));
 }
 
-// The end of a message about an unknown name, with the one most like it. A reader that goes on has
-// it in the fix.
+// The end of a message about an unknown name: the name most like it. A reader that continues puts
+// that into the fix.
 static const char *did_you_mean(text_reader *reader, const char *similar, char text[TEXT_MAX_SHOWN])
 {
   text[0] = '\0';
@@ -211,7 +211,7 @@ static error *read_enum(text_reader *reader, field_ref field, int64_t *value)
   return unknown_enum(reader, field, &at);
 }
 
-// Adjacent strings are one.
+// Joins adjacent strings.
 static error *read_string(text_reader *reader, char **text)
 {
   const token first = *text_current(reader);
@@ -255,7 +255,7 @@ static error *read_scalar(text_reader *reader, field_ref field, scalar *value)
 
 // ---- mistakes ----
 
-// Where the reader goes on after mistakes, notes this one: NULL then.
+// Notes the error and returns NULL if the reader continues after mistakes.
 static error *note(text_reader *reader, error *e_owned)
 {
   if (e_owned == NULL || !text_goes_on(reader))
@@ -267,7 +267,7 @@ static error *note(text_reader *reader, error *e_owned)
   return noted ? NULL : error_no_memory();
 }
 
-// A field's ':'. One that is missing is noted, and the value read.
+// Reads a field's ':'. If it is missing, notes that and continues with the value.
 static error *expect_colon(text_reader *reader)
 {
   const bool missing = !text_at_symbol(reader, ':');
@@ -277,7 +277,7 @@ static error *expect_colon(text_reader *reader)
   return missing && text_at_symbol(reader, '=') ? text_next(reader) : NULL;
 }
 
-// Whether a message's fields follow though its bracket is missing.
+// Whether a message's fields follow although its bracket is missing.
 static bool at_field_of(const text_reader *reader, const ProtobufCMessageDescriptor *descriptor)
 {
   return text_goes_on(reader) && text_at_field(reader) &&
@@ -297,7 +297,7 @@ static bool at_end_of_message(const text_reader *reader)
   return text_at_symbol(reader, '>') || text_at_symbol(reader, '}');
 }
 
-// The fields of a message, and the bracket behind them.
+// Reads the fields of a message and its closing bracket.
 static error *read_fields(text_reader *reader, ProtobufCMessage *message, bool angle,
                           const token *name)
 {
@@ -351,7 +351,7 @@ static error *read_message_value(text_reader *reader, ProtobufCMessage *parent, 
   return read_fields(reader, child, angle, name);
 }
 
-// `name` is the token that a message is known by: the field's name, or the bracket in a list.
+// `name` is the token that stands for a message: the field's name or, in a list, the bracket.
 static error *read_value(text_reader *reader, ProtobufCMessage *message, field_ref field,
                          const token *name)
 {
@@ -378,15 +378,15 @@ static error *read_value(text_reader *reader, ProtobufCMessage *message, field_r
   return e;
 }
 
-// Notes what is wrong with a list's element, and steps over it.
+// Notes the mistake in a list's element and steps over the element.
 static error *skip_element(text_reader *reader, error *e_owned)
 {
   RETURN_IF_ERROR(note(reader, e_owned));
   return text_at_field(reader) ? NULL : text_skip_value(reader);
 }
 
-// Behind a list's element. Where a comma is missing and a reader goes on, what follows is the next
-// element, or what is behind the list (*done).
+// After a list's element. If a comma is missing and the reader continues, the next element follows,
+// or the list is over (*done).
 static error *next_element(text_reader *reader, bool *missed, bool *done)
 {
   RETURN_IF_ERROR(take_if(reader, ']', done));
@@ -403,7 +403,7 @@ static error *next_element(text_reader *reader, bool *missed, bool *done)
   return NULL;
 }
 
-// Behind the [ of field: [a, b]
+// After the [ of field: [a, b]
 static error *read_list(text_reader *reader, ProtobufCMessage *message, field_ref field)
 {
   bool done;
@@ -426,8 +426,8 @@ static error *read_list(text_reader *reader, ProtobufCMessage *message, field_re
   return NULL;
 }
 
-// *meant becomes the nearest field where a reader goes on and the value may be that field's: what
-// is in it is looked at, too.
+// If the reader continues and the value fits the field with the nearest name, *meant becomes that
+// field, so that the value is checked too.
 static error *unknown_field(text_reader *reader, const ProtobufCMessageDescriptor *descriptor,
                             const token *at, field_ref *meant)
 {
@@ -447,8 +447,8 @@ static error *unknown_field(text_reader *reader, const ProtobufCMessageDescripto
                           descriptor->name, SHOWN(*at), end);
 }
 
-// A singular field may be there once, of a oneof one member. As in protobuf, a scalar that was
-// given as zero does not count.
+// A singular field may occur once, a oneof with one member. As in protobuf, a scalar given as zero
+// does not count.
 static error *check_first(text_reader *reader, const ProtobufCMessage *message, field_ref field,
                           const token *at)
 {
@@ -468,7 +468,7 @@ static error *check_first(text_reader *reader, const ProtobufCMessage *message, 
   return NULL;
 }
 
-// Behind the comma of  dims: 1, 2  which is a list without its brackets.
+// After the comma of "dims: 1, 2", a list without brackets.
 static error *skip_bare_list(text_reader *reader, field_ref field)
 {
   const token *at = text_current(reader);
@@ -575,7 +575,7 @@ static void read_places(slice text, source_map *map)
   Inference__ModelConfig *config = NULL;
   text_reader reader = {.map = map};
   text_lexer_init(&reader.lexer, text, NULL);
-  error_free(read_all(&reader, &config)); // it is the text that was read
+  error_free(read_all(&reader, &config)); // the text was read before without errors
   config_free(config);
   buffer_fini(&reader.path);
   source_map_finish(map);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What text_read.c reads with, and what text_recover.c does so that it goes on after a mistake.
+// The reader shared by text_read.c and text_recover.c, which lets it continue after a mistake.
 // Private to src/config; on its caller's thread.
 #ifndef NEREID_CONFIG_TEXT_READER_H
 #define NEREID_CONFIG_TEXT_READER_H
@@ -11,14 +11,14 @@
 #include "config/text_lexer.h"
 
 enum {
-  TEXT_MAX_SHOWN = 100, // bytes of a token that a message repeats
+  TEXT_MAX_SHOWN = 100, // bytes of a token that a message quotes
 };
 
 // A message that is being read; on the C stack.
 typedef struct text_scope {
   const struct text_scope *outer; // NULL: this is the whole
   const ProtobufCMessageDescriptor *descriptor;
-  token opened; // the name of the field that it is
+  token opened; // the name of the message's field
 } text_scope;
 
 typedef struct text_reader {
@@ -27,10 +27,10 @@ typedef struct text_reader {
   const text_scope *scope;
   source_map *map;    // places of fields; or NULL
   buffer path;        // of the field that is being read; with a map only
-  diagnostics *found; // of a reader that goes on after mistakes, which has a map too; or NULL
-  // Used by such a reader only:
-  const text_scope *closing; // a '}' is missing: messages inside of this one are over
-  const char *noted;         // where the last mistake stands: one is enough for a token
+  diagnostics *found; // of a reader that continues after mistakes (it has a map too); or NULL
+  // Used by that reader only:
+  const text_scope *closing; // a '}' is missing: messages inside this one end
+  const char *noted;         // place of the last mistake: one for each token is enough
   char fix[160];             // for the mistake that is reported next
 } text_reader;
 
@@ -53,13 +53,14 @@ static inline bool text_goes_on(const text_reader *reader)
   return reader->found != NULL;
 }
 
-// Whether somebody reads what is said about a mistake: behind a full list they are counted only.
+// Whether a mistake's text is wanted: once the list is full, mistakes are only counted.
 static inline bool text_is_told(const text_reader *reader)
 {
   return !text_goes_on(reader) || !diagnostics_are_full(reader->found);
 }
 
-// Moves to the next token. What is none is noted where the reader goes on; TOKEN_BAD stands for it.
+// Moves to the next token. A reader that continues notes text that is no token and gets TOKEN_BAD
+// for it.
 error *text_next(text_reader *reader);
 
 static inline bool text_tracks(const text_reader *reader)
@@ -67,41 +68,41 @@ static inline bool text_tracks(const text_reader *reader)
   return reader->map != NULL;
 }
 
-// ---- of a reader that goes on; without effect for others ----
+// ---- for a reader that continues after mistakes; without effect for others ----
 
-// What to do about the mistake that is reported next.
+// Sets the fix of the next reported mistake.
 void text_set_fix(text_reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// That the bracket of the message that `opened` names is to be closed; `where` follows.
+// Sets the fix: close the bracket of the message that `opened` names; `where` follows.
 void text_set_fix_close(text_reader *reader, const token *opened, const char *where);
 
-// Adds the mistake to what is found, unless there is one at the same token already. False: the
-// error is not about the text, and reading ends.
+// Adds the mistake to the findings, unless they have one at the same token. False: the error is not
+// about the text, and reading ends.
 bool text_note(text_reader *reader, const error *e);
 
-// ---- of a reader with a map; without effect for others ----
+// ---- for a reader with a map; without effect for others ----
 
-// Adds a field to the path, or an index; returns the size to which text_path_cut cuts it again.
+// Adds a field or an index to the path; returns the size to give to text_path_cut afterwards.
 size_t text_path_add(text_reader *reader, const char *name);
 size_t text_path_add_index(text_reader *reader, size_t index);
 void text_path_cut(text_reader *reader, size_t size);
 
-// Says that the path's value stands at `first`, a number with its sign. Returns which place it is
-// in the map.
+// Records `first` as the place of the path's value (a number with its sign). Returns the index of
+// the place in the map.
 size_t text_place(text_reader *reader, const token *first);
 
-// Gives the places from `first_place` on, those of the last entry of the map `field`, the entry's
-// key in place of its index.
+// In the places from `first_place` on, those of the last entry of the map `field`, replaces the
+// entry's index by its key.
 void text_name_entry(text_reader *reader, size_t first_place, const ProtobufCMessage *parent,
                      field_ref field);
 
 // ---- stepping over ----
 
-// Whether a field seems to begin here: a name, and what follows one.
+// Whether a field seems to begin here: a name and a token that may follow it.
 bool text_at_field(const text_reader *reader);
 
-// Whether what follows the name at hand looks like a value of `field`.
+// Whether the text after the current name looks like a value of `field`.
 bool text_fits(const text_reader *reader, field_ref field);
 
 // Steps over one value, brackets and all; over nothing at a closing bracket.
@@ -110,11 +111,11 @@ error *text_skip_value(text_reader *reader);
 // After a mistake in a field that began at `start`: moves to where the next field may begin.
 error *text_skip_field(text_reader *reader, const token *start);
 
-// Whether a ']' follows though a message of the list is not closed.
+// Whether a ']' follows although a message of the list is not closed.
 bool text_ends_list(const text_reader *reader);
 
-// Whether an unknown name belongs to a message around this one, which was not closed. That one is
-// `closing` then.
+// Whether an unknown name belongs to an outer message, so that this one was not closed. `closing`
+// is then the outer one.
 bool text_closes_outer(text_reader *reader, const token *name);
 
 #endif

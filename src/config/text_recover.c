@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the reader of the text format goes on after a mistake, so that all mistakes of a file are
-// found in one run: it notes what is wrong, steps over it, and guesses which bracket is missing.
-// Called by text_read.c.
+// Lets the reader of the text format continue after a mistake, so that one run finds all mistakes
+// of a file: notes the mistake, steps over it, and guesses which bracket is missing. Called by
+// text_read.c.
 #include "config/text_reader.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ error *text_next(text_reader *reader)
   error *e = text_lexer_next(&reader->lexer);
   if (e == NULL || !text_goes_on(reader))
     return e;
-  // The token behind a value is no more the field's that is being read.
+  // The token after a value does not belong to the current field.
   if (!note_at(reader, e, ""))
     return e;
   error_free(e);
@@ -87,7 +87,7 @@ static bool at_opener(const text_reader *reader)
   return text_at_symbol(reader, '{') || text_at_symbol(reader, '<') || text_at_symbol(reader, '[');
 }
 
-// Moves `ahead`; false behind what is no token.
+// Moves `ahead`; false after text that is no token.
 static bool look_ahead(text_lexer *ahead)
 {
   error *e = text_lexer_next(ahead);
@@ -166,7 +166,7 @@ static error *skip_separators(text_reader *reader)
   return NULL;
 }
 
-// A comment in the manner of C.
+// Skips a comment as in C.
 static error *skip_line(text_reader *reader, unsigned line)
 {
   while (text_current(reader)->line == line && text_current(reader)->kind != TOKEN_END)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of a whole model, and who asks for rules: loads, which want the first error, and those
-// who want all of them. Called from load threads and by `nereid check`. Texts are Triton's, because
-// tools and tests look for them; rules of our own say what was expected.
+// The rules of a whole model, and the entry points: a load wants the first error, config_diagnose
+// all of them. Called from load threads and by `nereid check`. Texts are Triton's, because tools
+// and tests look for them; our own rules say what was expected.
 #include "base/log.h"
 #include "config/padding_config.h"
 #include "config/rules.h"
@@ -12,7 +12,7 @@
 static void check_pair(rules *r)
 {
   const Inference__ModelConfig *config = r->config;
-  bool any = true; // where the backend has none of its own
+  bool any = true; // stays true if the backend has no platforms of its own
   for (const backend_format *f = backend_traits_of(config->backend)->formats; f->file != NULL;
        f++) {
     if (f->platform != NULL && is_text(config->platform, f->platform))
@@ -145,7 +145,7 @@ static void rules_model(rules *r)
     rules_sequence_states(r);
 }
 
-// ---- who asks ----
+// ---- entry points ----
 
 static error *first_error(const Inference__ModelConfig *config, config_gpus gpus,
                           const source_map *source, void (*rules_of)(rules *r))
@@ -183,11 +183,11 @@ error *config_validate_instance_groups(const Inference__ModelConfig *config, con
   return first_error(config, gpus, source, rules_instance_groups);
 }
 
-// As far as tensors are known.
+// Checks padding once the inputs are known.
 static void rules_padding(rules *r)
 {
   padding_config *padding = NULL;
-  const char *parameter = "padding"; // also where memory is short
+  const char *parameter = "padding"; // also when memory is short
   if (r->config->n_input == 0)
     return;
   error *e = padding_config_read(r->config, &padding, &parameter);

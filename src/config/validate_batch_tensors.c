@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of batch inputs and outputs, which the server makes and splits for a whole batch.
+// The rules of batch inputs (made for a whole batch) and batch outputs (split over its requests).
 // Called by validate_tensors.c. Texts are Triton's.
 #include "config/rules.h"
 #include "config/suggestion.h"
 
 enum {
-  MAX_COMPARED = 256, // names that an unknown one is compared with
+  MAX_COMPARED = 256, // names compared with an unknown one
 };
 
-// Among `names`, those of the model's inputs or outputs; reported if not.
+// Whether `name` is among the model's inputs or outputs; reports it if not.
 static bool is_known(rules *r, const string_map *names, const char *name, const char *path,
                      const char *what)
 {

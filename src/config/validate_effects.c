@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a configuration says in vain: fields that nothing reads (field_effects.c), settings that
-// others switch off, parameters that look like a known one. Warnings only, for config_diagnose; a
-// load does not ask. Called on its caller's thread.
+// Warns of settings without effect: fields that nothing reads (field_effects.c), settings that
+// others switch off, parameters that look like a known one. For config_diagnose on its caller's
+// thread; loads do not call it.
 #include "base/cleanup.h"
 #include "config/field_effects.h"
 #include "config/parameter_names.h"
@@ -14,7 +14,7 @@
 
 // ---- fields that nothing reads ----
 
-// Whether `name` is one of `names`, between which are blanks.
+// Whether `name` is one of `names`, which are separated by blanks.
 static bool is_among(const char *name, const char *names)
 {
   const size_t size = strlen(name);
@@ -27,7 +27,7 @@ static bool is_among(const char *name, const char *names)
   return false;
 }
 
-// Another's backend may read anything.
+// A foreign backend may read any field.
 static bool is_unread(const rules *r, const field_effect *effect)
 {
   const char *backend = r->config->backend;
@@ -35,7 +35,7 @@ static bool is_unread(const rules *r, const field_effect *effect)
          (effect->readers == NULL || !is_among(backend, effect->readers));
 }
 
-// NULL: somebody reads it.
+// The reason, or NULL: the field is read.
 static const char *why_in_vain(const rules *r, const field_effect *effect)
 {
   switch (effect->kind) {
@@ -56,7 +56,7 @@ static const char *why_in_vain(const rules *r, const field_effect *effect)
 
 static const field_effect *effect_of(const ProtobufCMessageDescriptor *message, field_ref field)
 {
-  const char *name = strchr(message->name, '.') + 1; // behind the package
+  const char *name = strchr(message->name, '.') + 1; // after the package
   const phrase full = say("%s.%s", name, field->name);
   return field_effect_of(full.text);
 }
@@ -73,7 +73,7 @@ static void append_key(buffer *path, const ProtobufCMessage *entry)
 
 static void walk(rules *r, const ProtobufCMessage *message, buffer *path);
 
-// The messages of a field that has an effect. Those of a map are the values of its entries.
+// Visits the messages of a field that has an effect; of a map, the values of its entries.
 static void walk_field(rules *r, const ProtobufCMessage *message, field_ref field, buffer *path)
 {
   const bool map = reflection_is_map(field);
@@ -96,7 +96,7 @@ static void walk_field(rules *r, const ProtobufCMessage *message, field_ref fiel
   }
 }
 
-// The text of `path`, which has room behind its end; "" when memory is short.
+// The text of `path`, NUL-terminated; "" when memory is short.
 static const char *path_text(rules *r, buffer *path)
 {
   buffer_append_char(path, '\0');
@@ -118,7 +118,7 @@ static void walk(rules *r, const ProtobufCMessage *message, buffer *path)
     buffer_append_format(path, "%s%s", size > 0 ? "." : "", field->name);
     const field_effect *effect = effect_of(message->descriptor, field);
     const char *at = path_text(r, path);
-    // What the file does not say is a default.
+    // A field that the file does not have is a default.
     const bool said = r->source == NULL || source_map_find_exact(r->source, at).line > 0;
     const char *why = effect != NULL ? why_in_vain(r, effect) : NULL;
     if (why != NULL) {
@@ -165,7 +165,7 @@ static void warn_of_batching(rules *r)
                             batching->priority_queue_policy[i]->key);
     warn_of_policy(r, path.text, batching->priority_queue_policy[i]->value);
   }
-  // The model may say more itself, where the backend asks it.
+  // Backends may read a batch size from the model itself.
   if (r->config->max_batch_size != 0 || is_text(r->config->backend, "onnxruntime"))
     return;
   rules_warn(r, "dynamic_batching", "set max_batch_size",
@@ -200,7 +200,7 @@ static void warn_of_samples(rules *r)
   }
 }
 
-// What the rules refuse is told by them.
+// Incomplete controls are reported by the rules.
 static bool is_complete(const Inference__ModelMetrics__MetricControl *control)
 {
   return control->metric_identifier != NULL && !is_text(control->metric_identifier->family, "") &&
@@ -223,7 +223,7 @@ static void warn_of_metrics(rules *r)
 
 // ---- shapes ----
 
-// A first dimension as a batch would have: the tensor has others, which are all known.
+// Whether the first dimension looks like a batch's: other dimensions follow, all fixed.
 static bool is_led_by(const int64_t *dims, size_t count, int64_t first)
 {
   bool led = count > 1 && dims[0] == first;
@@ -232,8 +232,8 @@ static bool is_led_by(const int64_t *dims, size_t count, int64_t first)
   return led;
 }
 
-// All tensors begin with -1, or with the batch's size: most likely that is the batch, which 'dims'
-// does not have.
+// If all tensors begin with -1, or with the batch's size, that is most likely the batch dimension,
+// which does not belong into 'dims'.
 static void warn_of_batch_dimension(rules *r)
 {
   const Inference__ModelConfig *config = r->config;
@@ -256,7 +256,7 @@ static void warn_of_batch_dimension(rules *r)
 
 // ---- parameters ----
 
-// A parameter may be the model's own; one that is almost a known one is not.
+// A parameter may be the model's own, but not if its name is almost a known one.
 static void warn_of_parameter(rules *r, const char *name)
 {
   suggestion s = suggestion_of(slice_of(name));

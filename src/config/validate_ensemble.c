@@ -15,12 +15,12 @@ typedef struct tensor_node {
   const char *name;
   size_t producer;   // the step that writes it, or NO_STEP
   size_t first_user; // in `uses`, + 1; 0: no step reads it
-  bool ready;        // its value can be known
+  bool ready;        // its value can be computed
   bool is_output;    // of the ensemble
   bool seen;
 } tensor_node;
 
-// That a step reads a tensor.
+// One step that reads a tensor.
 typedef struct tensor_use {
   size_t step;
   size_t next; // as first_user
@@ -32,8 +32,8 @@ typedef struct graph {
   size_t node_count;
   tensor_use *uses;
   size_t use_count;
-  size_t *waits; // of each step: for how many inputs
-  size_t *queue; // of nodes that are ready
+  size_t *waits; // for each step: number of inputs not yet ready
+  size_t *queue; // nodes that are ready
   string_map by_name;
 } graph;
 
@@ -127,7 +127,7 @@ static bool link_step(rules *r, graph *g, size_t index)
 
 // ---- the flow of data ----
 
-// Says of every tensor whether its value can be known, beginning with the `count` ready ones in the
+// Finds the tensors whose values can be computed, beginning with the `count` ready ones in the
 // queue.
 static void flow(graph *g, size_t count)
 {
@@ -165,7 +165,7 @@ static size_t check_inputs(rules *r, graph *g)
   return count;
 }
 
-// The first tensor on the way back from `node` whose value is not known and that nothing writes.
+// The first tensor on the way back from `node` that is not ready and that no step writes.
 static const tensor_node *find_source(const graph *g, const tensor_node *node)
 {
   for (const tensor_node *at = node; at != NULL;) {
@@ -237,7 +237,7 @@ static void check_steps(rules *r)
   if (!ok)
     r->found->failed = true;
   if (!ok || r->found->errors > errors)
-    return; // what would follow from that says nothing
+    return; // later findings would only follow from these
   flow(&g, check_inputs(r, &g));
   check_outputs(r, &g);
   if (r->found->errors == errors)

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 enum {
-  MAX_GROUP_INSTANCES = 4096, // of one group: each is a thread, so a slip of the hand must not pass
+  MAX_GROUP_INSTANCES = 4096, // of one group: each is a thread, so a typing error must not pass
 };
 
 typedef Inference__ModelInstanceGroup instance_group;
@@ -59,7 +59,7 @@ static void check_kind(rules *r, const instance_group *group, const char *path)
   }
 }
 
-// As in Triton, what stands behind the number does not matter.
+// As in Triton, text after the number is ignored.
 static void check_profile(rules *r, const instance_group *group, const char *profile,
                           const char *path)
 {

@@ -49,7 +49,7 @@ static void check_delay(rules *r, const char *path, const Inference__ModelQueueP
            r->config->name);
 }
 
-// A request that is overtaken cannot be answered in its turn.
+// With preserve_ordering no setting may let requests overtake each other.
 static void check_ordering(rules *r, const Inference__ModelDynamicBatching *batching)
 {
   if (!batching->preserve_ordering)

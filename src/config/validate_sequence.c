@@ -29,7 +29,7 @@ static phrase control_path(size_t input, size_t index)
   return say("sequence_batching.control_input[%zu].control[%zu]", input, index);
 }
 
-// What false and true are: two values of one type.
+// False and true must be two values of one type.
 static void check_boolean(rules *r, const control *c, const char *path)
 {
   const char *kind = kind_name((int)c->kind);
@@ -98,7 +98,7 @@ static void check_control_name(rules *r, const control_input *input, size_t inde
            input->name, r->config->name);
 }
 
-// One kind after the other, as Triton: names are looked at with the first.
+// Kind by kind, as Triton; names are checked with the first kind.
 static void check_controls(rules *r, int kind)
 {
   const Inference__ModelSequenceBatching *batching = r->config->sequence_batching;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of an ensemble beside the models of its steps: their inputs and outputs exist, are
-// given as needed, and have one type and shape along the graph; what decoupled steps answer does
-// not meet. Called on threads that load ensembles and by `nereid check`. Texts are Triton's.
+// The rules of an ensemble beside the models of its steps: inputs and outputs exist, required
+// inputs are given, types and shapes agree along the graph, and no step mixes outputs of different
+// decoupled steps. Called on threads that load ensembles and by `nereid check`. Texts are Triton's.
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "config/rules.h"
 
 #include <stdlib.h>
 
-// What is known of a tensor of the ensemble: from who named it first.
+// Facts about a tensor of the ensemble, from the first model that names it.
 typedef struct tensor_fact {
   const char *model;
   Inference__DataType type;
   const int64_t *dims;
   size_t dim_count;
   bool batching;
-  bool reached; // by the flow of data, from a decoupled source or none:
+  bool reached; // by the flow of data, from the decoupled step `source`, if any:
   size_t source;
 } tensor_fact;
 
@@ -58,7 +58,7 @@ static bool are_alike(const int64_t *a, size_t a_count, const int64_t *b, size_t
   return alike;
 }
 
-// A batch may be what a model without batches has for its first dimension, if that is variable.
+// A batch may be the first dimension of a model without batches, if that dimension is variable.
 static bool fit(const tensor_fact *a, const tensor_fact *b)
 {
   if (are_alike(a->dims, a->dim_count, b->dims, b->dim_count))
@@ -231,7 +231,7 @@ static void note_own(step_rules *s)
   for (size_t i = 0; i < config->n_output; i++) {
     const Inference__ModelOutput *output = config->output[i];
     const bool other = output->reshape != NULL;
-    if (find_fact(s, output->name) == NULL) // one that is an input, too, is no step's
+    if (find_fact(s, output->name) == NULL) // a tensor that is an input too comes from no step
       add_fact(s, output->name,
                (tensor_fact){.model = s->id,
                              .type = output->data_type,
@@ -243,7 +243,8 @@ static void note_own(step_rules *s)
 
 // ---- decoupled steps ----
 
-// From which decoupled step the tensors come, if from one. False: some are not there yet.
+// The decoupled step from which the step's inputs come, if any. False: some inputs are not reached
+// yet.
 static bool meet(step_rules *s, size_t index, size_t *source, bool *mixed)
 {
   const Inference__ModelEnsembling__Step *step = step_at(s, index);
@@ -266,7 +267,7 @@ static void refuse_mixed(step_rules *s, const char *path, const char *model)
          s->id, model);
 }
 
-// Whether the step's outputs have come with this call.
+// Whether this call reached the step's outputs.
 static bool pass(step_rules *s, size_t index, size_t *sources)
 {
   size_t source = 0;
@@ -289,7 +290,8 @@ static bool pass(step_rules *s, size_t index, size_t *sources)
   return news;
 }
 
-// Whether answers come from decoupled steps. Each turn reaches one more step's outputs at least.
+// Whether answers come from decoupled steps. Each turn reaches the outputs of at least one more
+// step.
 static bool check_flow(step_rules *s)
 {
   const Inference__ModelConfig *config = s->r->config;

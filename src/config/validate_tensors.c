@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of a model's inputs and outputs. Called from load threads. Texts are Triton's, because
-// tools and tests look for them; rules of our own say what was expected.
+// tools and tests look for them; our own rules say what was expected.
 #include "config/rules.h"
 
 #include <inttypes.h>
 
-// What the rules need to know of an input or output.
+// The parts of an input or output that the rules need.
 typedef struct tensor_rule {
   const char *kind; // "input" or "output"
   size_t index;
@@ -18,7 +18,7 @@ typedef struct tensor_rule {
   bool is_non_linear_format;
 } tensor_rule;
 
-// Triton puts the model behind: "… for <model>".
+// Triton ends the text with the model: "… for <model>".
 #define REFUSE_TENSOR(r, t, path, fix, text, ...)                                                  \
   refuse(r, path, fix, "model %s '%s' " text " for %s", (t)->kind,                                 \
          (t)->name __VA_OPT__(, ) __VA_ARGS__, (r)->config->name)
@@ -33,7 +33,7 @@ static bool is_dimension(int64_t size)
   return size >= 1 || size == -1;
 }
 
-// False when the number of elements has no place in an int64; that is reported.
+// False when the number of elements does not fit an int64; reports that.
 static bool count_elements(rules *r, const tensor_rule *t, const char *what, const int64_t *dims,
                            size_t count, int64_t *elements)
 {
@@ -47,8 +47,8 @@ static bool count_elements(rules *r, const tensor_rule *t, const char *what, con
 
 // ---- reshapes ----
 
-// Product of the dimensions up to the next -1 or the end; *at moves behind it. It fits: all of them
-// together have been counted.
+// Product of the dimensions up to the next -1 or the end; *at moves after it. Cannot overflow: the
+// product of all has been checked.
 static int64_t chunk_elements(const int64_t *dims, size_t count, size_t *at)
 {
   const size_t start = *at;
@@ -95,7 +95,7 @@ static void check_variable_reshape(rules *r, const tensor_rule *t)
 static void check_reshape_size(rules *r, const tensor_rule *t)
 {
   int64_t elements;
-  int64_t reshaped; // of an empty shape it is 1: a scalar
+  int64_t reshaped; // 1 for an empty shape: a scalar
   if (!count_elements(r, t, "dims", t->dims, t->dim_count, &elements) ||
       !count_elements(r, t, "reshape", t->reshape->shape, t->reshape->n_shape, &reshaped))
     return;
@@ -163,7 +163,7 @@ static void check_tensor(rules *r, const tensor_rule *t)
   check_dims(r, t);
 }
 
-// What only TensorRT's tensors may be.
+// Properties that only TensorRT's tensors may have.
 static void check_format(rules *r, const tensor_rule *t)
 {
   const bool tensorrt = is_text(r->config->platform, PLATFORM_TENSORRT);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of warm-up samples that need no file, for config_diagnose; a load finds them when it
-// makes the samples. Texts are Triton's.
+// The rules of warm-up samples that need no file, for config_diagnose; a load applies its own when
+// it makes the samples. Texts are Triton's.
 #include "config/rules.h"
 
-// What Triton puts before it: the request has no id.
+// Triton's prefix for a request without an id.
 #define REQUEST "[request id: <id_unknown>] "
 
 static void check_input(rules *r, const Inference__ModelWarmup *sample, size_t index, size_t input)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking into model repositories. Every path is opened below its repository (base/files.h), and
-// links as the set of repositories says.
+// Reads model repositories. Every path is opened below its repository (base/files.h), links by the
+// set's policy.
 #include "repository/repository.h"
 
 #include "base/buffer.h"
@@ -39,7 +39,7 @@ static bool is_text(const char *name, size_t size)
   return true;
 }
 
-// True for "." and "..", with blanks around them or not.
+// True for "." and "..", also with blanks around them.
 static bool is_dots(const char *name)
 {
   name += strspn(name, BLANKS);
@@ -78,12 +78,12 @@ void repository_model_fini(repository_model *m)
   *m = (repository_model){0};
 }
 
-// What a directory of a repository is found as.
+// A directory of a repository, and the name under which it is found.
 typedef struct finding {
   const char *repository; // path
   const char *folder;
-  const char *name; // what clients call it
-  bool mapped;      // to that name
+  const char *name; // the clients' name
+  bool mapped;      // a mapping gives the name
   bool namespacing;
 } finding;
 
@@ -109,9 +109,8 @@ static bool init_model(repository_model *m, const finding *f, const error *fault
          (fault == NULL || m->fault != NULL);
 }
 
-// A link that cannot be followed may have been a model; a hidden one is somebody's own affair.
-// Neither costs the whole repository, nor does a directory that the disk does not give: its load
-// says the reason.
+// A link that cannot be followed may be a model's, unless it is hidden. It does not fail the whole
+// repository, nor does a directory that cannot be read: its load reports the reason.
 static error *look_at_entry(const file_root *root, const char *name, bool *found, error **fault)
 {
   file_kind kind;
@@ -156,7 +155,8 @@ typedef struct look {
   repository_listing *listing;
 } look;
 
-// A directory has its own name, unless a mapping gives it others or gives its own to another one.
+// A directory is named as itself, unless a mapping gives it other names or gives its name to
+// another directory.
 static error *add_named(const look *l, const repository_place *place, const char *folder,
                         const error *fault)
 {
@@ -247,7 +247,7 @@ void repository_listing_fini(repository_listing *listing)
 
 // ---- one model ----
 
-// *why is the reason why it is not in this repository, or NULL.
+// *why is the reason for which this repository does not have it, or NULL.
 static error *find_in(const look *l, const finding *f, error **why)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
@@ -270,7 +270,7 @@ static error *find_in(const look *l, const finding *f, error **why)
   return NULL;
 }
 
-// Its last name: the reason goes to clients, who learn nothing of the machine's other directories.
+// The path's last name: clients see the reason and must not learn the machine's directories.
 static slice short_name(const char *path)
 {
   size_t end = strlen(path);
@@ -282,7 +282,7 @@ static slice short_name(const char *path)
   return (slice){path + begin, end - begin};
 }
 
-// As find_in; why it is not there is added to `reasons`.
+// As find_in, but appends *why to `reasons`.
 static error *find_and_tell(const look *l, const finding *f, buffer *reasons)
 {
   AUTO_ERROR error *why = NULL;
@@ -352,7 +352,7 @@ static error *has_parts(const file_root *dir, bool *is_model)
   return e;
 }
 
-// Directories of a file system's own, which often only root can read.
+// Directories of the file system itself, which often only root can read.
 static bool is_of_system(const char *name)
 {
   return name[0] == '.' || strcmp(name, "lost+found") == 0;
@@ -383,7 +383,7 @@ error *repository_is_model(repository_set *repositories, const repository_model 
   return NULL;
 }
 
-// Tells versions from other directories in a model's directory; says what it ignores and why.
+// Tells versions from other directories in a model's directory; logs ignored ones with the reason.
 static bool version_of_name(const char *dir, const char *name, int64_t *version)
 {
   if (!looks_like_version(name)) {
@@ -411,8 +411,8 @@ static int compare_versions(const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
-// What lies beside the versions belongs to each of them: labels, environments. Not what editors
-// leave and the configuration, whose fields are compared.
+// Files beside the versions (labels, environments) belong to each version. Not so editors'
+// leftovers, nor the configuration, as its fields are compared.
 static bool is_of_versions(const char *name)
 {
   return name[0] != '.' && strncmp(name, CONFIG_FILE, strlen(CONFIG_FILE)) != 0 &&
@@ -451,7 +451,7 @@ static error *list_versions(repository_dir *dir)
   return e;
 }
 
-// Opens a model's directory; the stamp is of itself only.
+// Opens a model's directory; the stamp covers only the directory itself.
 static error *open_model(const char *repository, const char *folder, const file_policy *links,
                          file_root *dir, file_stamp *stamp)
 {
@@ -472,7 +472,7 @@ error *repository_stamp(const char *repository, const char *folder, const file_p
                         file_stamp *stamp)
 {
   AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
-  AUTO_ERROR error *refused = NULL; // a load tells
+  AUTO_ERROR error *refused = NULL; // a load reports it
   string_list names = {0};
   error *e = open_model(repository, folder, links, &dir, stamp);
   if (e == NULL)

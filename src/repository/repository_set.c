@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists that are counted and never change: whoever adds or removes makes a new one.
+// Lists are reference-counted and immutable: adding or removing makes a new list.
 #include "repository/repository_set.h"
 
 #include "base/cleanup.h"
@@ -35,7 +35,7 @@ void repository_list_drop(repository_list *list)
   free(list);
 }
 
-// With room for `capacity` places.
+// An empty list with room for `capacity` places.
 static repository_list *new_list(size_t capacity)
 {
   repository_list *list = calloc(1, sizeof(*list));
@@ -140,8 +140,7 @@ static error *check_new(const repository_list *list, const repository_place *add
   return NULL;
 }
 
-// Puts a copy of the list in its place, without the place `left_out` and with `added`, if that is
-// not NULL.
+// Replaces the list by a copy without the place `left_out` and with `added`, if that is not NULL.
 static error *change(repository_set *set, size_t left_out, const repository_place *added)
 {
   const repository_list *now = set->list;
@@ -155,7 +154,7 @@ static error *change(repository_set *set, size_t left_out, const repository_plac
     return error_no_memory();
   repository_list *before = set->list;
   set->list = next;
-  next = before; // whose reference goes
+  next = before; // its reference is dropped
   return NULL;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The repositories of a server. They may come and go while it runs, so whoever looks takes the list
-// as it is then, which does not change. Any thread.
+// The repositories of a server. They may change while it runs, so a reader takes the present list,
+// which is immutable. Any thread.
 #ifndef NEREID_REPOSITORY_REPOSITORY_SET_H
 #define NEREID_REPOSITORY_REPOSITORY_SET_H
 
@@ -20,7 +20,7 @@ typedef struct repository_mapping {
 
 typedef struct repository_place {
   char *path;                   // as the operator gave it
-  repository_mapping *mappings; // the models' names are in no other mapping of the server
+  repository_mapping *mappings; // no other mapping of the server has the models' names
   size_t mapping_count;
 } repository_place;
 
@@ -29,8 +29,8 @@ typedef struct repository_list repository_list;
 typedef struct repository_set {
   pthread_mutex_t lock;
   repository_list *list;    // guarded by lock
-  const file_policy *links; // which are followed
-  bool namespacing;         // a model's name is its own within its repository only
+  const file_policy *links; // which links are followed
+  bool namespacing;         // a model's name is unique only within its repository
 } repository_set;
 
 // `links` is borrowed. The caller releases `set` with repository_set_fini, also after an error.
@@ -39,14 +39,14 @@ error *repository_set_init(repository_set *set, const string_list *paths, const 
 void repository_set_fini(repository_set *set);
 #define AUTO_REPOSITORY_SET __attribute__((cleanup(repository_set_fini)))
 
-// Adds a repository; what is given is copied. In Triton's words: INVALID_ARG when there is no such
-// directory, ALREADY_EXISTS for a path or a mapped name that is there.
+// Adds a repository; copies the arguments. In Triton's words: INVALID_ARG when there is no such
+// directory, ALREADY_EXISTS for a path or a mapped name that is registered already.
 error *repository_set_add(repository_set *set, const char *path, const repository_mapping *mappings,
                           size_t mapping_count);
-// INVALID_ARG when it is not there. What was loaded from it stays loaded.
+// INVALID_ARG when it is not registered. Models loaded from it stay loaded.
 error *repository_set_remove(repository_set *set, const char *path);
 
-// The list as it is, for repository_list_drop.
+// A reference to the present list, to be dropped with repository_list_drop.
 repository_list *repository_set_take(repository_set *set);
 void repository_list_drop(repository_list *list);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directory is fresh and its owner's alone, so that nobody can put links in the way; what a
-// path of the request could do is kept out by looking at it (no "..", not absolute), and by dir.h.
+// The directory is fresh and private to this user, so that others cannot put links into it. The
+// request's paths are checked (no "..", not absolute) and resolved by dir.h.
 #include "repository/upload.h"
 
 #include "base/cleanup.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of a model that came with the request to load it: a directory of its own stands for the
-// repository, as long as somebody serves from it. Made on the thread that loads; references from
-// any thread.
+// Files of a model that came with the request to load it: a temporary directory serves as the
+// repository while references exist. Made on the thread that loads; references from any thread.
 #ifndef NEREID_REPOSITORY_UPLOAD_H
 #define NEREID_REPOSITORY_UPLOAD_H
 
@@ -19,14 +18,14 @@ typedef struct uploaded_file {
 } uploaded_file;
 
 // Writes the files to <TMPDIR or /tmp>/nereid-upload-XXXXXX/<model>/, which only this user can
-// enter. INVALID_ARG for a path that is absolute, leaves the directory, is too deep or is there
-// twice; UNAVAILABLE when a file cannot be written: nothing is left then.
+// enter. INVALID_ARG for a path that is absolute, leaves the directory, is too deep or occurs
+// twice; UNAVAILABLE when a file cannot be written. After an error no file is left.
 error *upload_new(const char *model, const uploaded_file *files, size_t count, upload **made);
 
 upload *upload_ref(upload *self);
-void upload_unref(upload *self); // the last one removes the directory; NULL does nothing
+void upload_unref(upload *self); // the last reference removes the directory; NULL is allowed
 
-// The path of the directory that holds the model's.
+// The path of the directory that contains the model's directory.
 const char *upload_repository(const upload *self);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each copy is kept with what to put back in its place, which the release does.
+// Each copy is stored with the original data, which the release restores.
 #include "request/device_inputs.h"
 
 #include "base/blocks.h"
@@ -54,7 +54,7 @@ error *device_inputs_fetch(request *r, const char *policy)
   for (uint32_t i = 0; i < r->input_count; i++) {
     request_input *input = &r->inputs[i];
     if (input->signature == NULL)
-      continue; // the server's own
+      continue; // an input of the server's
     bool is_text = input->datatype == TRITONSERVER_TYPE_BYTES;
     input_data *data = (input_data *)request_input_data(input, policy);
     if ((!is_text && input->signature->padded == NULL) || !is_on_device(data))

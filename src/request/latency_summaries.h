@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantiles of a model's latencies of late; only where --metrics-config summary_latencies=true asks
-// for them. Added to by whoever ends a request, read by the scraper's thread; no lock.
+// Quantiles of a model's recent latencies, kept only with --metrics-config summary_latencies=true.
+// The thread that ends a request adds to them, the scraper's thread reads them; no lock.
 #ifndef NEREID_REQUEST_LATENCY_SUMMARIES_H
 #define NEREID_REQUEST_LATENCY_SUMMARIES_H
 
@@ -16,7 +16,7 @@ void latency_summaries_free(latency_summaries *s); // NULL is allowed
 
 // Counts a request that succeeded, at its end.
 void latency_summaries_add(latency_summaries *s, const request_times *times);
-// One that a cache answered: nothing was computed.
+// Counts a request that a cache answered, without computation.
 void latency_summaries_add_hit(latency_summaries *s, const request_times *times);
 
 #endif

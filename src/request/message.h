@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A JSON text that crosses the ABI: metadata, configurations, statistics, indexes. Inside the core
-// nothing speaks JSON; it is printed into a buffer here, at the seam.
+// A JSON text that crosses the ABI: metadata, configurations, statistics, indexes. The core itself
+// uses no JSON; texts are printed into a buffer here, at the seam.
 #ifndef NEREID_REQUEST_MESSAGE_H
 #define NEREID_REQUEST_MESSAGE_H
 
@@ -18,7 +18,7 @@ struct TRITONSERVER_Message {
   size_t size;
 };
 
-// Makes a message of what was printed, which is moved, not copied. `text_owned` is empty after.
+// Makes a message of a printed text, which is moved, not copied. `text_owned` is empty afterwards.
 static inline error *message_new_from_buffer(buffer *text_owned, message **result)
 {
   size_t size = text_owned->size;

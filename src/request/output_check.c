@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing, counting and telling for output_check.h.
+// Compares, counts and reports outputs; see output_check.h.
 #include "request/output_check.h"
 
 #include "base/buffer.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-// Whether `dims` are those of the configuration without the sizes of 1.
+// Whether `dims` are the configured ones without the sizes of 1.
 static bool fits_without_singles(const int64_t *wanted, uint32_t wanted_count, const int64_t *dims,
                                  uint32_t dim_count)
 {
@@ -45,7 +45,7 @@ static void append_tensor(buffer *text, TRITONSERVER_DataType datatype, const in
   signature_append_dims(text, dims, dim_count, batched);
 }
 
-// What is said of an output, as the error or in the warning. `first`: it has not been said before.
+// Reports `text` as the error or, the `first` time, as a warning.
 static error *judge(const request_target *target, buffer *text, bool first, const char *fate)
 {
   buffer_append_char(text, '\0');
@@ -64,7 +64,7 @@ static error *judge(const request_target *target, buffer *text, bool first, cons
   return NULL;
 }
 
-// True for the first one.
+// True for the first.
 static bool count(const request_target *target, size_t index)
 {
   _Atomic uint64_t *counter = &target->signature.output_mismatches->counts[index];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See padding.h. The client's inputs are not touched: the request gets a copy of its list of
-// inputs, in one block with all that is padded, and its own list back when it is released.
+// See padding.h. The client's inputs stay unchanged: the request gets a copy of its list of inputs
+// in one block with the padded data, and its own list back at its release.
 #include "request/padding.h"
 
 #include "base/checked.h"
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 64 // of what backends read
-// Of a request without data to pad, whose other dimensions cost its client nothing.
+#define ALIGNMENT 64 // of the data that backends read
+// Limit for a request without data to pad, whose other dimensions cost its client nothing.
 #define MOST_EMPTY_BYTES ((size_t)64 << 20)
 
 // ---- inputs ----
 
 typedef struct padded_inputs {
-  given_inputs given; // first: request.c gives them back
+  given_inputs given; // must be first: request.c restores them
   size_t size;        // of this block
   request_input inputs[];
 } padded_inputs;
@@ -67,9 +67,9 @@ error *padding_measure(request *r)
   return NULL;
 }
 
-// What is asked of the block: first how large it must be, then its parts, in the same order.
+// A block laid out twice in the same order: first to count its size, then to take its parts.
 typedef struct block {
-  char *base; // NULL while it is counted
+  char *base; // NULL while counting
   size_t used;
   bool failed;
 } block;
@@ -110,7 +110,7 @@ static void pad_input(block *b, request_input *input, uint32_t dim, int64_t targ
   input->data = (input_data){segment, segment->size > 0 ? 1 : 0, segment->size};
 }
 
-// The input of lengths: one for each row.
+// Adds the input of lengths, one for each row.
 static void add_lengths(block *b, request *r, request_input *input)
 {
   const padding_config *p = r->target->signature.padding;
@@ -141,7 +141,7 @@ static void add_lengths(block *b, request *r, request_input *input)
   };
 }
 
-// Counts, or does, all of it. In the first turn nothing of the inputs changes.
+// Counts or fills the whole block. Counting does not change the inputs.
 static void lay_out(block *b, request *r, request_input *inputs, int64_t target, const char *policy)
 {
   for (uint32_t i = 0; i < r->input_count; i++)

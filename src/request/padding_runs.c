@@ -8,7 +8,7 @@
 
 // ---- copying ----
 
-// Takes bytes out of segments, one after the other.
+// Reads bytes from consecutive segments.
 typedef struct segment_reader {
   const input_segment *segment;
   size_t at;
@@ -35,7 +35,7 @@ static void put_value(char *target, size_t size, const unsigned char *value, siz
     memset(target, 0, size);
     return;
   }
-  size_t done = element_size; // there is room for one at least
+  size_t done = element_size; // at least one fits
   memcpy(target, value, element_size);
   for (; done <= size / 2; done *= 2)
     memcpy(target + done, target, done);
@@ -54,11 +54,10 @@ void padding_fill(char *target, const input_data *source, const padding_runs *ru
 
 void padding_cut(char *target, const char *source, const padding_runs *runs)
 {
-  for (size_t i = 0; i < runs->outer && runs->to > 0; i++) // without bytes there may be no buffer
+  for (size_t i = 0; i < runs->outer && runs->to > 0; i++) // for 0 bytes there may be no buffer
     memcpy(target + i * runs->to, source + i * runs->from, runs->to);
 }
 
-// How a tensor of these dims changes where `dim` becomes `to`. False: more bytes than fit.
 bool padding_find_runs(const int64_t *dims, uint32_t count, uint32_t dim, int64_t to,
                        size_t element_size, padding_runs *runs)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A named, typed value: request and response parameters, metric labels, load parameters. A value:
-// whoever holds one knows who owns its name and its text or bytes (api/parameter.c: the object
-// itself).
+// A named, typed value: request and response parameters, metric labels, load parameters. A value;
+// its holder decides the ownership of name, text and bytes (in api/parameter.c the object owns
+// them).
 #ifndef NEREID_REQUEST_PARAMETER_H
 #define NEREID_REQUEST_PARAMETER_H
 
@@ -17,7 +17,7 @@ typedef struct TRITONSERVER_Parameter parameter;
 struct TRITONSERVER_Parameter {
   const char *name; // NUL-terminated
   TRITONSERVER_ParameterType type;
-  uint64_t byte_size; // of the value; of a STRING without its NUL
+  uint64_t byte_size; // of the value; for a STRING without its NUL
   union {
     const char *string; // NUL-terminated
     int64_t integer;
@@ -52,7 +52,7 @@ static inline parameter parameter_of_double(double value)
       .type = TRITONSERVER_PARAMETER_DOUBLE, .byte_size = sizeof(value), .value.real = value};
 }
 
-// Where the ABI says that the value is: the text, the number or the bytes themselves.
+// The address of the value in the ABI's sense: of the text, the number or the bytes.
 static inline const void *parameter_value(const parameter *p)
 {
   switch (p->type) {

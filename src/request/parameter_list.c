@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists in an arena; the same thread rules as the object that holds the arena.
+// Lists in an arena; used by the thread that owns the arena's object.
 #include "request/parameter_list.h"
 
 #include <string.h>

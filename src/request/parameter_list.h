@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing list of parameters in an arena: what requests and responses carry.
+// A growing list of parameters in an arena, for requests and responses.
 #ifndef NEREID_REQUEST_PARAMETER_LIST_H
 #define NEREID_REQUEST_PARAMETER_LIST_H
 
@@ -8,7 +8,7 @@
 #include "request/parameter.h"
 
 enum {
-  MAX_PARAMETER_LIST = 4096 // each is compared with those before
+  MAX_PARAMETER_LIST = 4096 // each is compared with all earlier ones
 };
 
 // Copies name and value into the arena; replaces a parameter of the same name.

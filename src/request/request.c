@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests: filling, reading, giving back. Checking against the model is request_prepare.c.
+// Requests: filling, reading, giving back. request_prepare.c checks them against the model.
 #include "request/request.h"
 
 #include "base/blocks.h"
@@ -42,7 +42,7 @@ void request_free(request *r)
   if (r == NULL)
     return;
   assert(r->states == NULL);
-  if (r->times.start == 0) // never submitted: what it was made from could not be read to its end
+  if (r->times.start == 0) // never submitted: the client's message was malformed
     statistics_count_refusal(&r->target->shared_statistics, REFUSED_MALFORMED);
   arena_fini(&r->memory);
   arena_fini(&r->input_memory);
@@ -66,7 +66,7 @@ error *request_error(const request *r, error_code code, const char *format, ...)
 error *request_set_id(request *r, const char *id)
 {
   slice text = slice_of(id);
-  if (text.size <= r->id.size && r->id.size > 0) { // the old place is large enough
+  if (text.size <= r->id.size && r->id.size > 0) { // it fits the old place
     memmove((char *)r->id.data, id, text.size + 1);
     r->id.size = text.size;
     return NULL;
@@ -148,8 +148,7 @@ error *request_add_override(request *r, const char *name, TRITONSERVER_DataType 
   return NULL;
 }
 
-// From here on `inputs` is a copy, as an array that grows by one: changes do not reach the
-// client's.
+// Makes `inputs` a copy, so that changes do not reach the client's.
 static error *begin_overrides(request *r)
 {
   request_input *copy =
@@ -307,7 +306,7 @@ error *request_append_policy_data(request *r, const char *name, input_segment se
     return missing_input(r, name);
   input_data *data = (input_data *)request_input_data(input, policy);
   if (data == &input->data)
-    data = add_policy(r, input, policy); // it has data from now on, be it nothing
+    data = add_policy(r, input, policy); // it has its own data from now on, maybe none
   return data == NULL ? error_no_memory() : append_segment(r, name, data, segment);
 }
 
@@ -410,7 +409,7 @@ void request_release(request *r, uint32_t release_flags)
   if (r->on_device)
     give_back_fetched(r);
   if (r->slot != NULL) {
-    request *self = r; // by now the instance may have another one there
+    request *self = r; // the instance may point to another request by now
     atomic_compare_exchange_strong_explicit(r->slot, &self, NULL, memory_order_acq_rel,
                                             memory_order_relaxed);
     r->slot = NULL;
@@ -421,7 +420,8 @@ void request_release(request *r, uint32_t release_flags)
   trace *t = r->may_answer ? r->factory->trace : NULL;
   if (t != NULL)
     trace_report(t, TRITONSERVER_TRACE_REQUEST_END, clock_monotonic_ns());
-  // The client may keep it, to cancel what still answers: that must not count as another who can.
+  // The client may keep the request to cancel later answers: that must not count as a right to
+  // answer.
   if (r->may_answer &&
       (t != NULL || !atomic_load_explicit(&r->factory->finished, memory_order_acquire))) {
     r->may_answer = false;

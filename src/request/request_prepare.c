@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checking a request against its model: the texts are Triton's, since clients match on them. Runs
-// on the caller's thread before the request is queued.
+// Checks a request against its model. The texts are Triton's, since clients match on them. Runs on
+// the caller's thread before the request is queued.
 #include "request/padding.h"
 #include "request/request.h"
 
@@ -13,7 +13,7 @@
 
 #define NO_ROWS "its batch dimension is 0, expected at least 1"
 
-// The list as "['A','B']"; "[]" when empty.
+// Appends one name of a list 'A','B'.
 static void append_names(buffer *b, bool first, slice name)
 {
   buffer_append_format(b, "%s'%s'", first ? "" : ",", name.data);
@@ -45,8 +45,8 @@ static error *wrong_input_count(const request *r)
   return text.failed ? error_no_memory() : request_error(r, ERROR_INVALID_ARG, "%s", text.data);
 }
 
-// How many there are counts, as in Triton, not which: with an optional input in the place of a
-// required one the model gets to decide.
+// As in Triton only the number of inputs counts: with an optional input in place of a required one
+// the model decides.
 static error *check_inputs_exist(request *r)
 {
   const model_signature *s = &r->target->signature;
@@ -107,7 +107,7 @@ static error *deduce_raw_shape(request *r, request_input *input, int64_t *dims, 
   return NULL;
 }
 
-// Puts the four length bytes that a raw BYTES element lacks before its data.
+// Puts the four length bytes, which a raw BYTES element lacks, before its data.
 static error *prefix_raw_bytes(request *r, request_input *input)
 {
   if (input->data.byte_size > UINT32_MAX || input->data.segment_count > 1)
@@ -233,7 +233,7 @@ static error *check_shape(const request *r, const request_input *input, const in
   return NULL;
 }
 
-// Sets input->dims: the batch dimension, then the given dims or what the model reshapes them to.
+// Sets input->dims: the batch dimension, then the given dims or the model's reshape of them.
 static error *set_dims(request *r, request_input *input, const int64_t *dims, uint32_t dim_count,
                        bool batched)
 {
@@ -244,7 +244,7 @@ static error *set_dims(request *r, request_input *input, const int64_t *dims, ui
     input->dim_count = dim_count;
     return NULL;
   }
-  if (!t->has_reshape && batched) { // the given shape begins with the batch dimension already
+  if (!t->has_reshape && batched) { // the given shape has the batch dimension already
     input->dims = (int64_t *)input->given_dims;
     input->dim_count = input->given_dim_count;
     return NULL;
@@ -269,7 +269,7 @@ static error *set_dims(request *r, request_input *input, const int64_t *dims, ui
   return NULL;
 }
 
-typedef struct bytes_cursor { // walks a tensor's segments
+typedef struct bytes_cursor { // a position in a tensor's segments
   const input_segment *segment;
   const input_segment *end;
   size_t offset;
@@ -299,7 +299,7 @@ static error *check_bytes(const request *r, const request_input *input, const in
     size_t left = cursor.segment->size - cursor.offset;
     uint32_t length;
     if (cursor.segment->memory_type == TRITONSERVER_MEMORY_GPU)
-      return NULL; // device_inputs_fetch will
+      return NULL; // device_inputs_fetch checks it
     if (left < sizeof(length))
       return request_error(r, ERROR_INVALID_ARG,
                            "incomplete string length indicator for inference input '%s' for model "
@@ -365,8 +365,8 @@ static error *check_size(const request *r, const request_input *input)
   return NULL;
 }
 
-// A batch without rows is never executed: it would go into the batches of other clients. As in
-// Triton, the size that is expected is that of a row, and what is left to refuse has other words.
+// A batch without rows is never executed, as it would join other clients' batches. As in Triton,
+// the expected size is that of one row, and the remaining case has another text.
 static error *refuse_no_rows(const request *r, const request_input *input, const int64_t *dims,
                              uint32_t dim_count)
 {
@@ -425,14 +425,14 @@ static void append_key_of(buffer *key, const tensor_signature *t, const request_
   }
   for (uint32_t i = 0; t->is_shape_tensor && i < input->data.segment_count; i++) {
     const input_segment *segment = &input->data.segments[i];
-    if (segment->memory_type == TRITONSERVER_MEMORY_GPU) // not read here: alone, as in Triton
+    if (segment->memory_type == TRITONSERVER_MEMORY_GPU) // gets its own batch, as in Triton
       buffer_append(key, &input, sizeof(input));
     else
       buffer_append(key, segment->base, segment->size);
   }
 }
 
-// What must be equal for two requests to share a batch: presence of optional inputs, shapes of
+// Two requests share a batch only if their keys are equal: presence of optional inputs, shapes of
 // variable ones, contents of shape tensors.
 static error *set_batch_key(request *r)
 {
@@ -471,7 +471,7 @@ error *request_renew_factory(request *r)
   return renew_factory(r);
 }
 
-// A number where the model wants one, of whatever width; else a text.
+// The id must be a number if the model wants one (of any width), else a text.
 static error *check_correlation(const request *r)
 {
   const model_signature *s = &r->target->signature;

@@ -20,7 +20,7 @@
 
 #define RESPONSE_ARENA_BYTES 576 // two outputs and some parameters
 
-// What response_factory.holders counts.
+// Units of response_factory.holders.
 #define REFERENCE ((uint64_t)1)
 #define RIGHT     ((uint64_t)1 << 32)
 
@@ -42,7 +42,7 @@ response_factory *response_factory_new(request_target *target, slice id)
   return f;
 }
 
-// Orders as in base/refcount.h.
+// Memory orders as in base/refcount.h.
 static void hold(response_factory *f, uint64_t what)
 {
   atomic_fetch_add_explicit(&f->holders, what, memory_order_relaxed);
@@ -61,8 +61,8 @@ response_factory *response_factory_ref(response_factory *f)
   return f;
 }
 
-// The backend let go of everything it could answer with: the client gets an error instead of
-// silence. The caller holds a reference.
+// The backend dropped its last right to answer without an answer: the client gets an error. The
+// caller holds a reference.
 static void answer_abandoned(response_factory *f)
 {
   response *r;
@@ -112,7 +112,7 @@ void response_factory_give_up_right(response_factory *f)
   if (let_go(f, RIGHT) >= RIGHT)
     return;
   if (owed)
-    answer_abandoned(f); // and whoever deletes that answer ends the trace
+    answer_abandoned(f); // deleting that answer ends the trace
   else
     end_trace(f);
 }
@@ -219,8 +219,8 @@ void response_free(response *r)
   free(r);
 }
 
-// Whether dims are those that the configuration's reshape shows to the backend. As in Triton, a
-// scalar may come without the dimension of the batch.
+// Whether dims match the configuration's reshape. As in Triton, a scalar may lack the batch
+// dimension.
 static bool is_reshaped(const tensor_signature *signature, bool has_batch, const int64_t *dims,
                         uint32_t dim_count)
 {
@@ -228,8 +228,8 @@ static bool is_reshaped(const tensor_signature *signature, bool has_batch, const
          signature_dims_match(signature->reshape, dims + has_batch, signature->reshape_count);
 }
 
-// Writes the shape that the client sees into output->dims: the backend's, or the configuration's
-// where a reshape hid it.
+// Writes the client's shape into output->dims: the backend's, or the configured one if the
+// backend's is its reshape.
 static bool set_output_dims(response *r, response_output *output, const tensor_signature *signature,
                             const int64_t *dims, uint32_t dim_count)
 {
@@ -245,7 +245,7 @@ static bool set_output_dims(response *r, response_output *output, const tensor_s
       memcpy(output->dims, dims, dim_count * sizeof(int64_t));
     return true;
   }
-  // The variable dims of the reshape carry the values of the variable dims of the shape, in order.
+  // The reshape's variable dims have the values of the shape's variable dims, in order.
   uint32_t to = 0, variable = 0;
   if (has_batch)
     output->dims[to++] = dims[0];
@@ -271,7 +271,7 @@ static bool has_output(const response *r, slice name)
   return false;
 }
 
-// As Triton tells the backend.
+// The error is Triton's.
 static error *refuse_unconfigured(const request_target *target, const char *name)
 {
   RETURN_IF_ERROR(output_unconfigured(target, name));
@@ -358,9 +358,9 @@ void response_output_take_over(response_output *output, const response_output *f
   output->attributes = from->attributes;
 }
 
-// What the backend hears of pinned memory. One of somebody else's that wants the GPU hears of plain
-// memory instead, which it is as well: Triton's front ends have no other, and NVIDIA's python
-// backend leaves pinned memory as it was, and calls that success.
+// Whether to tell the backend that pinned memory is plain memory. A foreign backend that asks for
+// GPU memory is told so: Triton's front ends have no pinned memory, and NVIDIA's python backend
+// does not write to it but reports success.
 static bool hears_of_plain(const response_output *output, TRITONSERVER_MemoryType wanted)
 {
   return output->attributes.memory_type == TRITONSERVER_MEMORY_CPU_PINNED &&
@@ -386,7 +386,7 @@ static error *allocate_at(response_output *output, size_t byte_size,
   return NULL;
 }
 
-// Where the backend writes an output with padding, which is cut when it is sent.
+// Memory to which the backend writes a padded output, which is cut when it is sent.
 static error *allocate_scratch(response_output *output, size_t byte_size, void **buffer)
 {
   const size_t size = byte_size > 0 ? byte_size : 1;
@@ -410,7 +410,7 @@ error *response_output_allocate(response_output *output, size_t byte_size,
   if (f->allocator == NULL)
     return error_new(ERROR_INTERNAL, "the request for model '%s' has no response allocator",
                      f->target->name);
-  // The client's allocator belongs to the final response's receiver by then.
+  // The receiver of the final response may have freed the allocator's data.
   if (atomic_load_explicit(&f->finished, memory_order_acquire))
     return error_new(ERROR_INTERNAL,
                      "model '%s' asked for the buffer of output '%s' after its final response",
@@ -503,7 +503,7 @@ error *response_send(response *r, uint32_t flags, error *failure_owned)
     return NULL;
   }
   r->sent = true;
-  hold(f, REFERENCE); // with the response's right, which may be the last one
+  hold(f, REFERENCE); // the response's right may be the last one
   deliver(r, flags);
   response_factory_unref(f);
   return NULL;
@@ -513,7 +513,7 @@ void response_send_ordered(void *context, ordering_payload *payload_owned)
 {
   (void)context;
   const ordered_answer *answer = container_of(payload_owned, ordered_answer, payload);
-  response_factory *f = answer->factory; // the answer is gone once the client has it
+  response_factory *f = answer->factory; // the client may free the answer
   f->callback(answer->response, answer->flags, f->callback_context);
   response_factory_unref(f);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Responses and what makes them. A response factory is what remains of a request for answering it:
-// it may outlive the request (decoupled models answer after releasing it). Responses are owned by
+// Responses and response factories. A factory is the part of a request that answering it needs; it
+// may outlive the request, as decoupled models answer after releasing it. Responses are owned by
 // the backend until sent, then by the client.
 #ifndef NEREID_REQUEST_RESPONSE_H
 #define NEREID_REQUEST_RESPONSE_H
@@ -21,23 +21,22 @@
 
 typedef struct TRITONBACKEND_ResponseFactory response_factory;
 
-// What hangs on the factory of a request that a cache has missed, until its first response. Called
-// once: with that response, which is about to be sent, or with NULL when there is none. Frees
-// itself.
+// Hangs on the factory of a request that missed the cache, until its first response. `end` is
+// called once, with the response about to be sent or NULL if there is none, and frees the ticket.
 typedef struct cache_ticket {
   void (*end)(struct cache_ticket *self_owned, response *r, uint32_t flags);
 } cache_ticket;
 
-// What goes to the client, in the model's order.
+// An answer to the client, in the model's order.
 typedef struct ordered_answer {
-  ordering_payload payload; // the ordering knows an answer by it
+  ordering_payload payload; // the ordering's handle
   response *response;       // NULL: flags only
   response_factory *factory;
   uint32_t flags;
 } ordered_answer;
 
 struct TRITONBACKEND_ResponseFactory {
-  _Atomic uint64_t holders; // low half: references; high half: those that may still answer
+  _Atomic uint64_t holders; // low half: references; high half: rights to answer
   request_target *target;   // referenced
   struct TRITONSERVER_ResponseAllocator *allocator;
   void *allocator_context;
@@ -45,20 +44,19 @@ struct TRITONBACKEND_ResponseFactory {
   void *callback_context;
   _Atomic bool cancelled;
   _Atomic bool finished;  // the FINAL flag has been sent
-  bool answer_owed;       // the request was queued: if nobody can answer any more, the core does
+  bool answer_owed;       // the request was queued: the core answers when the last right is dropped
   uint64_t start_ns;      // when the request entered the core
   uint64_t executed_ns;   // when an instance took it; 0: not yet
   uint32_t executed_rows; // of that execution
   int64_t true_length, padded_length; // where its inputs were padded (request/padding.h)
   _Atomic uint64_t first_response_ns;
-  _Atomic uint64_t reported_responses; // by the backend's statistics
+  _Atomic uint64_t reported_responses; // counted by the backend's statistics
   ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise
   ordering_slot slot;          // its place in the order
-  ordered_answer final_answer; // flags without a response, while they wait for their place
-  trace *trace;                // owned or NULL; whoever may answer may use it
-  cache_ticket *cache_ticket;  // owned or NULL; whoever answers first ends it
-  _Atomic(void *)
-      run; // of an ensemble: memory that is freed with this (core/ensemble_parts.h); or NULL
+  ordered_answer final_answer; // flags without a response that wait for their place
+  trace *trace;                // owned or NULL; holders of a right to answer may use it
+  cache_ticket *cache_ticket;  // owned or NULL; the first answer ends it
+  _Atomic(void *) run; // an ensemble's memory, freed with this (core/ensemble_parts.h); or NULL
   size_t id_size;
   char id[]; // NUL-terminated
 };
@@ -73,36 +71,36 @@ typedef struct TRITONBACKEND_Output {
   void *buffer; // from the client's allocator
   void *buffer_context;
   buffer_attributes attributes; // size and place of the buffer
-  const padded_tensor *cut;     // it has padding, and until it is sent:
-  void *scratch;                // where the backend writes in place of `buffer`; owned
+  const padded_tensor *cut;     // not NULL: it has padding, and until it is sent:
+  void *scratch;                // the backend writes here, not to `buffer`; owned
   size_t scratch_size;
   struct TRITONBACKEND_Output *next;
 } response_output;
 
-// TRITONBACKEND_Response, too
+// Also TRITONBACKEND_Response.
 struct TRITONSERVER_InferenceResponse {
   response_factory *factory; // referenced
-  bool has_scratch;          // some output has
-  bool sent;                 // more may come, but not from it: its reference is no right to answer
-  error *failure;            // owned; NULL: a good answer
+  bool has_scratch;          // an output has one
+  bool sent;                 // its reference is no right to answer any more
+  error *failure;            // owned; NULL: success
   response_output *outputs;  // in the order in which the backend made them
   response_output *last_output;
   uint32_t output_count;
   parameter *parameters;
   uint32_t parameter_count;
-  ordered_answer answer; // itself, while it waits for its place in the order
+  ordered_answer answer; // while it waits for its place in the order
   arena memory;
   _Alignas(16) char initial_memory[];
 };
 
 // Takes a reference to `target` and copies the id.
 response_factory *response_factory_new(request_target *target, slice id);
-// A reference comes with the right to answer. When the last such right is dropped without a final
-// answer, the core gives it.
+// A reference includes a right to answer. When the last right is dropped without a final answer,
+// the core answers.
 response_factory *response_factory_ref(response_factory *f);
 void response_factory_unref(response_factory *f); // NULL is allowed
-// The two halves of response_factory_unref, for a request that its client keeps after its backend
-// has released it: it cannot answer any more, but it can be cancelled.
+// The two halves of response_factory_unref, for a request that the client keeps after its release:
+// it cannot answer any more, but it can be cancelled.
 void response_factory_give_up_right(response_factory *f);
 void response_factory_drop_reference(response_factory *f);
 
@@ -111,7 +109,7 @@ static inline bool response_factory_is_cancelled(const response_factory *f)
   return atomic_load_explicit(&f->cancelled, memory_order_relaxed);
 }
 
-// Hands flags without a response to the client: the end of a decoupled answer. INVALID_ARG for a
+// Sends flags without a response to the client: the end of a decoupled answer. INVALID_ARG for a
 // second FINAL.
 error *response_factory_send_flags(response_factory *f, uint32_t flags);
 
@@ -119,15 +117,15 @@ error *response_new(response_factory *f, response **r);
 void response_free(
     response *r); // gives the output buffers back to the client's allocator; NULL is allowed
 
-// `dims` as the backend has them, with the batch dimension; a model's reshape is undone here, if
-// they are what it shows. Errors: INVALID_ARG for an output that the model has not; INTERNAL, where
-// outputs are strict, for one that is not as configured and one that the response has already.
+// `dims` are the backend's, with the batch dimension; if they match the model's reshape, it is
+// undone here. Errors: INVALID_ARG for an output that the model does not have; with strict outputs
+// INTERNAL for one that is not as configured or repeated.
 error *response_add_output(response *r, const char *name, TRITONSERVER_DataType datatype,
                            const int64_t *dims, uint32_t dim_count, response_output **output);
 
-// Adds an output as the client is to see it: nothing is reshaped or compared. `dims` are in the
-// response's memory. NULL for an output that the model has not or the response has already, and
-// when memory is short.
+// Adds an output as the client sees it, without reshape or check. `dims` must be in the response's
+// memory. NULL for an output that the model does not have or the response has already, and when
+// memory is short.
 response_output *response_restore_output(response *r, slice name, TRITONSERVER_DataType datatype,
                                          const int64_t *dims, uint32_t dim_count);
 
@@ -141,22 +139,22 @@ error *response_output_allocate(response_output *output, size_t byte_size,
 error *response_output_allocate_at(response_output *output, size_t byte_size,
                                    TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
                                    void **buffer);
-// Asks the client's allocator for memory for an output with this name, which is no response's yet;
-// `attributes` has size and preferred place, and then the actual one.
+// Asks the client's allocator for an output's memory before there is a response. `attributes` has
+// the size and the preferred place, on return the actual one.
 error *response_allocate(const response_factory *f, const char *name, buffer_attributes *attributes,
                          void **buffer, void **buffer_context);
-// The output gets the memory that `from`, an output with other owners, has: it was allocated by
-// this response's client, with `buffer_context`.
+// The output takes over the memory of `from`, an output of another response. This response's client
+// allocated it, with `buffer_context`.
 void response_output_take_over(response_output *output, const response_output *from,
                                void *buffer_context);
 
 error *response_set_parameter(response *r, const char *name, parameter value);
 
-// Gives the response to the client, in its place in the order. `failure_owned` (or NULL) becomes
-// its error. INVALID_ARG when the FINAL flag was sent before; then the response is freed.
+// Sends the response to the client, in its place in the order. `failure_owned` (or NULL) becomes
+// its error. INVALID_ARG after the FINAL flag: the response is freed then.
 error *response_send(response *r_owned, uint32_t flags, error *failure_owned);
 
-// The `send` function of a model's ordering: hands an answer to its client.
+// The `send` function of a model's ordering: gives an answer to its client.
 void response_send_ordered(void *context, ordering_payload *payload_owned);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that provide output memory. Made by a front end, shared by all its requests, and
-// not changed once in use: read from every instance's thread without a lock.
+// The functions that provide output memory. A front end makes them, and all its requests share
+// them. Constant once in use: every instance's thread reads them without a lock.
 #ifndef NEREID_REQUEST_RESPONSE_ALLOCATOR_H
 #define NEREID_REQUEST_RESPONSE_ALLOCATOR_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of responses by their place. Backends' threads write, the statistics endpoint reads.
+// Counters of responses by position. Backends' threads write, the statistics endpoint reads.
 #include "request/response_statistics.h"
 
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of a model version for each place in an answer: the first response of all requests, the
+// Counters of a model version by position of the response: the first responses of all requests, the
 // second ones, and so on, as backends of decoupled models report them. Thread-safe.
 #ifndef NEREID_REQUEST_RESPONSE_STATISTICS_H
 #define NEREID_REQUEST_RESPONSE_STATISTICS_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Rows for the responses 0, 1, 2 …; the last one gathers all later ones.
+// Rows for the responses 0, 1, 2 …; the last row counts all later ones too.
 #define RESPONSE_STATISTICS_ROWS 4096
 
 typedef struct response_duration {
@@ -30,7 +30,7 @@ typedef struct response_counters {
 typedef struct response_statistics {
   pthread_mutex_t mutex; // guards the rest
   response_counters *rows;
-  size_t row_count; // those that were counted, without gaps
+  size_t row_count; // rows in use, without gaps
   size_t row_capacity;
 } response_statistics;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of one sequence: making, handing to requests, and what its backend does with them.
+// The states of one sequence: makes them, attaches them to requests, and serves the backend's
+// calls.
 #include "request/sequence_state.h"
 
 #include "base/blocks.h"
@@ -232,7 +233,7 @@ error *state_tensor_find(const request *r, const char *name, TRITONSERVER_DataTy
   return error_new(ERROR_INVALID_ARG, "state '%s' is not a valid state name.", name);
 }
 
-// The request may still read it.
+// Frees the memory, or keeps it if the request may still read it.
 static void let_go(state_tensor *s, state_memory *memory)
 {
   if (memory->data != s->read || memory->data == NULL) {
@@ -263,7 +264,7 @@ static error *take(const state_tensor *s, state_memory *made)
   return made->data == NULL ? error_no_memory() : NULL;
 }
 
-// What is written over is the state at once, and stays so when the request fails.
+// An overwritten state changes at once, and stays changed if the request fails.
 static error *take_for(const state_tensor *s, state_memory *made)
 {
   RETURN_IF_ERROR(take(s, made));
@@ -279,7 +280,7 @@ static error *grow(state_memory *memory, const state_tensor *s, size_t size)
 {
   RETURN_IF_ERROR(s->source->grow_region(s->source->context, memory->region, size));
   if (s->source->clears)
-    RETURN_IF_ERROR(clear(s, memory, memory->size, size)); // another sequence may have had it
+    RETURN_IF_ERROR(clear(s, memory, memory->size, size)); // it may hold another sequence's data
   memory->size = size;
   return NULL;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A signature with more tensors than this is searched by its map, a smaller one by comparing names.
+// A signature with more tensors is searched by its map, a smaller one by comparing names.
 #define LINEAR_SEARCH_LIMIT 8
 
 #define EMPTY_STRING_BYTES 4 // its length, which is 0
@@ -158,7 +158,7 @@ static error *init_padding(model_signature *s, const Inference__ModelConfig *con
   for (size_t i = 0; i < p->output_count; i++)
     s->outputs[p->outputs[i].index].padded = &p->outputs[i];
   if (p->length_input < s->input_count && !s->inputs[p->length_input].optional) {
-    s->inputs[p->length_input].optional = true; // it is the server's to give
+    s->inputs[p->length_input].optional = true; // the server gives it
     s->required_input_count--;
   }
   s->needs_batch_key = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model's configuration says about its tensors, precomputed once at load so that checking a
-// request reads no configuration. Immutable after the load but for the counts of mismatches; shared
-// by all threads.
+// The tensors of a model, precomputed from its configuration at load, so that checking a request
+// reads no configuration. Immutable after the load except the counts of mismatches; shared by all
+// threads.
 #ifndef NEREID_REQUEST_SIGNATURE_H
 #define NEREID_REQUEST_SIGNATURE_H
 
@@ -24,29 +24,28 @@ typedef struct tensor_signature {
   TRITONSERVER_DataType datatype;
   const int64_t *dims; // without the batch dimension; -1: any size
   uint32_t dim_count;
-  const int64_t *reshape; // what the backend sees instead of dims
+  const int64_t *reshape; // the backend sees these instead of `dims`
   uint32_t reshape_count;
   const char *const *labels; // of an output's classes; "": none
   size_t label_count;
   bool has_reshape;
   bool optional;
   bool is_shape_tensor;
-  bool is_non_linear_format; // byte size is the backend's to check
-  bool must_match_in_batch;  // requests share a batch only when their shapes (or contents) here are
-                             // equal
-  const padded_tensor *padded; // NULL: never
+  bool is_non_linear_format;   // the backend checks the byte size
+  bool must_match_in_batch;    // only requests with equal shapes (or contents) here share a batch
+  const padded_tensor *padded; // NULL: never padded
 } tensor_signature;
 
 #define OUTPUT_NAMES_LOGGED 16
 
-// Outputs that were not as configured (output_check.h).
+// Counts of outputs that were not as configured (output_check.h).
 typedef struct output_mismatches {
-  _Atomic(char *) names_logged[OUTPUT_NAMES_LOGGED]; // of those that are not configured; owned
-  _Atomic uint64_t counts[];                         // of each output, then of those not configured
+  _Atomic(char *) names_logged[OUTPUT_NAMES_LOGGED]; // of unconfigured outputs; owned
+  _Atomic uint64_t counts[];                         // of each output, then of unconfigured ones
 } output_mismatches;
 
 typedef struct model_signature {
-  const char *correlation_name; // of the input that has a sequence's id; NULL: none
+  const char *correlation_name; // of the input for the sequence's id; NULL: none
   TRITONSERVER_DataType correlation_datatype;
   tensor_signature *inputs;
   size_t input_count;
@@ -54,12 +53,12 @@ typedef struct model_signature {
   tensor_signature *outputs;
   size_t output_count;
   int64_t max_batch_size;
-  bool needs_batch_key; // some input must match in a batch, or may be left out
+  bool needs_batch_key; // an input must match in a batch, or is optional
   bool decoupled;
-  bool omits_single_sizes;              // of outputs: see config/backend_traits.h
-  bool strict_outputs;                  // outputs that are not as configured are refused
+  bool omits_single_sizes;              // in outputs: see config/backend_traits.h
+  bool strict_outputs;                  // refuses outputs that are not as configured
   output_mismatches *output_mismatches; // in `memory`
-  padding_config *padding;              // owned; NULL: shapes are the clients'
+  padding_config *padding;              // owned; NULL: no padding
   string_map input_index;               // name → tensor_signature
   string_map output_index;
   arena memory;
@@ -76,19 +75,19 @@ const tensor_signature *signature_find_output(const model_signature *s, slice na
 // Bytes of one element; 0 for BYTES, whose elements differ.
 size_t datatype_byte_size(TRITONSERVER_DataType datatype);
 
-// "FP32", or "<invalid>" for a value that a foreign program made up.
+// "FP32", or "<invalid>" for an unknown value.
 const char *datatype_name(TRITONSERVER_DataType datatype);
 
 // Appends "[1,-1,3]"; `batched`: with -1 in front, for the batch.
 void signature_append_dims(buffer *text, const int64_t *dims, size_t count, bool batched);
 
-// Whether `dims` are what is configured: as many, -1 is any.
+// Whether `dims` match the configured ones: the same number of dims; -1 matches any.
 bool signature_dims_match(const int64_t *configured, const int64_t *dims, size_t count);
 
 // Product of the dims in *count. False when a dim is negative or the product does not fit.
 bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count);
 
-// Bytes of a tensor, of BYTES whose elements are empty. False as above, then *size is left alone.
+// Bytes of a tensor; for BYTES with empty elements. False as above, with *size unchanged.
 bool tensor_least_bytes(TRITONSERVER_DataType datatype, const int64_t *dims, size_t dim_count,
                         size_t *size);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of a model version; see statistics.h for who writes where.
+// Counters of a model version; statistics.h says which thread writes where.
 #include "request/statistics.h"
 
 #include "base/clock.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of one model version. Every instance thread writes a block of its own, so that counting
-// never contends; readers (statistics endpoint, metrics) sum the blocks. What happens off the
-// instance threads (refusals, cancellations) goes to the model's shared block with atomic
-// additions. One source for /stats and /metrics.
+// Counters of one model version, for /stats and /metrics. Every instance thread writes its own
+// block, so that counting never contends; readers sum the blocks. Events on other threads
+// (refusals, cancellations) go to the model's shared block with atomic additions.
 #ifndef NEREID_REQUEST_STATISTICS_H
 #define NEREID_REQUEST_STATISTICS_H
 
@@ -13,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What was accepted and then failed, as Triton counts it.
+// Accepted requests that failed, as Triton counts them.
 typedef enum failure_reason { // label values of nv_inference_request_failure
-  FAILURE_REJECTED, // REJECTED: queued, and not executed: its time was over, or the server stops
+  FAILURE_REJECTED, // REJECTED: queued but not executed, as its timeout passed or the server stops
   FAILURE_CANCELED, // CANCELED
   FAILURE_BACKEND,  // BACKEND: the backend answered with an error
   FAILURE_OTHER,    // OTHER
@@ -24,15 +23,15 @@ typedef enum failure_reason { // label values of nv_inference_request_failure
 
 extern const char *const failure_reason_labels[FAILURE_REASON_COUNT];
 
-// What never became a request: Triton counts it nowhere.
-// Label values of nereid_inference_refused_total.
+// Requests refused before they were accepted; Triton does not count them. Label values of
+// nereid_inference_refused_total.
 typedef enum refused_reason {
-  REFUSED_MALFORMED,  // malformed: given up by who made it, before it was submitted
+  REFUSED_MALFORMED,  // malformed: deleted before it was submitted
   REFUSED_INVALID,    // invalid: it does not fit the model
   REFUSED_QUEUE_FULL, // queue_full
   REFUSED_LATENCY,    // latency: its answer would come after the model's latency objective
   REFUSED_STOPPING,   // stopping: the model is unloaded, or the server ends
-  REFUSED_RESOURCES,  // resources: short of memory or threads
+  REFUSED_RESOURCES,  // resources: memory or threads are short
   REFUSED_REASON_COUNT,
 } refused_reason;
 
@@ -63,9 +62,9 @@ typedef struct batch_counters { // one row of batch_stats
   _Atomic uint64_t compute_output_ns;
 } batch_counters;
 
-#define STATISTICS_BATCH_ROWS 129 // at most: for batch sizes 0 to 127, and one for all larger ones
+#define STATISTICS_BATCH_ROWS 129 // the most rows: batch sizes 0 to 127, and one row for all larger
 
-// Counters alone up to last_inference_ms: they are summed as an array.
+// Only counters stand before last_inference_ms: they are summed as an array.
 typedef struct statistics {
   duration_counter success; // whole request: from creation to its final response
   duration_counter failure;
@@ -85,8 +84,8 @@ typedef struct statistics {
   _Atomic uint64_t batch_histogram[STATISTICS_BATCH_BUCKETS + 1];
   _Atomic uint64_t batch_rows_sum;    // sum of executed batch sizes, for the histogram's _sum
   _Atomic uint64_t last_inference_ms; // since 1970; 0: none yet
-  batch_counters *batch_rows; // the index is the batch size, 0 to the largest; the last row is for
-                              // all larger ones
+  batch_counters *batch_rows; // indexed by the batch size, 0 to the largest; the last row is for
+                              // all larger sizes
   size_t batch_row_count;
 } statistics;
 
@@ -94,14 +93,14 @@ typedef struct statistics {
 typedef struct request_times {
   uint64_t start;         // the request entered the core
   uint64_t queue_start;   // it entered the queue
-  uint64_t compute_start; // it left the queue: an instance took it
+  uint64_t compute_start; // an instance took it from the queue
   uint64_t compute_input_end;
   uint64_t compute_output_start;
   uint64_t compute_end;
   uint64_t end; // its final response was sent
 } request_times;
 
-// The parts of a request's life that are counted.
+// The counted parts of a request's life.
 typedef enum latency {
   LATENCY_REQUEST, // all of it
   LATENCY_QUEUE,
@@ -113,7 +112,8 @@ typedef enum latency {
 
 void request_latencies(const request_times *times, uint64_t ns[LATENCY_COUNT]);
 
-// `max_batch_size` is the model's, 0 where it does not batch. Only UNAVAILABLE: memory is short.
+// `max_batch_size` is the model's, 0 without batching. The only error is UNAVAILABLE: memory is
+// short.
 error *statistics_init(statistics *s, uint32_t max_batch_size);
 void statistics_fini(statistics *s);
 
@@ -123,24 +123,25 @@ void statistics_count_success(statistics *s, bool single_writer, const request_t
                               uint64_t rows);
 void statistics_count_failure(statistics *s, bool single_writer, failure_reason reason,
                               const request_times *times);
-// Counts a request that a cache answered, any thread; `look_up_ns` is how long asking it took. It
-// is a success, and no inference. `times` are those of start, queue_start, end, and in
-// compute_start when the look-up began.
+// Counts a request that a cache answered: a success, but no inference. Any thread. `look_up_ns` is
+// the look-up's duration. `times` has start, queue_start and end; its compute_start is the begin of
+// the look-up.
 void statistics_count_cache_hit(statistics *s, const request_times *times, uint64_t look_up_ns);
-// Counts a look-up without a hit, any thread, with what looking up and inserting took. As in Triton
-// that is added to the time of the request, if that was a success.
+// Counts a look-up without a hit; `ns` is the time for looking up and inserting. As in Triton it is
+// added to the request's time if that was a success. Any thread.
 void statistics_count_cache_miss(statistics *s, bool success, uint64_t ns);
-// Counts what is refused before it is a request; any thread.
+// Counts a refused request; any thread.
 void statistics_count_refusal(statistics *s, refused_reason reason);
 // Counts one execution of `rows` rows and its three stages.
 void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows,
                                 uint64_t compute_input_ns, uint64_t compute_infer_ns,
                                 uint64_t compute_output_ns);
 
-// Adds all counters of `from`, which nobody writes any more, to `sum`, to which any thread may.
+// Adds all counters of `from`, which no thread writes any more, to `sum`, which any thread may
+// write.
 void statistics_fold(statistics *sum, const statistics *from);
-// Adds all counters of `from` to `sum`, which nobody else writes; not those of batch sizes for
-// which `sum` has no row. May run at any time.
+// Adds all counters of `from` to `sum`, which no other thread writes, except batch sizes for which
+// `sum` has no row. May run at any time.
 void statistics_add(statistics *sum, const statistics *from);
 
 #endif

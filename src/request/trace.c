@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of requests: see trace.h. Nothing here is on the way of a request that has none.
+// Traces of requests; see trace.h. Requests without a trace never run this code.
 #include "request/trace.h"
 
 #include "base/buffer.h"
@@ -95,7 +95,7 @@ void trace_report(trace *t, TRITONSERVER_InferenceTraceActivity activity, uint64
     t->functions.activity(t, activity, moment_ns, t->functions.context);
 }
 
-// Adds a member to the context; what is no object makes way.
+// Adds a member to the context; replaces a context that is no JSON object.
 static error *name_in_context(trace *t, uint64_t moment_ns, const char *name)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
@@ -129,7 +129,7 @@ static bool wants_tensors(const trace *t)
   return (t->level & TRITONSERVER_TRACE_LEVEL_TENSORS) != 0 && t->functions.tensor != NULL;
 }
 
-// NULL: memory is short, or the tensor is not in the processor's memory.
+// NULL when memory is short, or the tensor is not in host memory.
 static char *joined(const request_input *input)
 {
   char *all = malloc(input->data.byte_size), *to = all;

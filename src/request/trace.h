@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_InferenceTrace: who wants to know what happens to a request, and when. The core and
-// backends report, the maker's functions receive. A request without one costs a NULL check at each
-// point.
+// TRITONSERVER_InferenceTrace: the events of one request. The core and backends report them to the
+// functions of the trace's maker. A request without a trace costs a NULL check at each event.
 //
-// Ownership: the client's until TRITONSERVER_ServerInferAsync; then the request's response factory
-// has it, and gives it back through the release function when nobody can answer any more. Reports
-// come from whichever thread has the request or answers it. Of one trace only one thread at a time
-// sets the context or reports an activity of its own.
+// Ownership: the client's until TRITONSERVER_ServerInferAsync; then the request's response
+// factory's, which calls the release function once no answer can follow. Reports come from the
+// thread that has the request or answers it. Only one thread at a time may set a trace's context or
+// report a custom activity.
 #ifndef NEREID_REQUEST_TRACE_H
 #define NEREID_REQUEST_TRACE_H
 
@@ -34,8 +33,8 @@ struct TRITONSERVER_InferenceTrace {
   uint64_t parent_id;
   trace_functions functions;
   trace *parent;    // NULL: it was not spawned
-  refcount users;   // who submits it or has it, and its children: they report to the same maker
-  bool deleted;     // by its maker, without being released
+  refcount users;   // its holder and its children, which report to the same maker
+  bool deleted;     // by its maker, before a release
   char *model_name; // owned; NULL before the trace was submitted
   int64_t model_version;
   char *request_id; // owned or NULL
@@ -49,23 +48,23 @@ static inline const char *trace_text(const char *text)
 
 error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *functions,
                  trace **result);
-// The child has the parent's functions; the parent is given back after its children.
+// The child has the parent's functions; the parent is released after its children.
 error *trace_spawn(trace *parent, trace **child);
 void trace_free(trace *t); // NULL is allowed
 
 error *trace_set_context(trace *t, const char *context);
 
-// Names what the trace follows; its request is about to be submitted.
+// Names the trace's model and request, which is about to be submitted.
 error *trace_follow(trace *t, const request *r);
 
 void trace_report(trace *t, TRITONSERVER_InferenceTraceActivity activity, uint64_t moment_ns);
-// A CUSTOM_ACTIVITY. Its name is a member of the context, as Triton's users look for it there:
-// {"<moment>":"<name>"}.
+// Reports a CUSTOM_ACTIVITY. Its name becomes a member of the context, where Triton's users look
+// for it: {"<moment>":"<name>"}.
 error *trace_report_custom(trace *t, uint64_t moment_ns, const char *name);
 void trace_report_inputs(trace *t, const request *r);
 void trace_report_outputs(trace *t, const response *r);
 
-// Gives the trace back to its maker, at once or with its last child.
+// Releases the trace to its maker, at once or with its last child.
 void trace_release(trace *t_owned);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a custom strategy has said so far; see batch_forming.h.
+// The remembered answers of a custom strategy; see batch_forming.h.
 #include "schedule/batch_forming.h"
 
 #include <assert.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk along the queue that closes a batch. Called by the scheduler with its lock held, and by
+// Walks along the queue until a batch closes. Called by the scheduler with its lock held, and by
 // tests.
 #include "schedule/batch_policy.h"
 
 #include "base/clock.h"
 
-// The front of the queue as far as it fits into one batch, and the best place to cut it.
+// The front of the queue that fits into one batch, and the best place to cut it.
 typedef struct walk {
   size_t count; // requests examined that fit together
   uint64_t rows;
   uint64_t oldest_ns;
-  bool closed;                     // nothing more fits
+  bool closed;                     // no more requests fit
   batch_close_reason close_reason; // why
   size_t cut_count;                // 0: no cut
   batch_close_reason cut_reason;
@@ -22,9 +22,9 @@ static void close_walk(walk *w, batch_close_reason reason)
   w->close_reason = reason;
 }
 
-// Whether `item` still fits behind what was examined; closes the walk where not. Where the first
-// preferred size is still ahead and this request passes the largest one, the batch is cut before
-// it: no preferred size can be met any more.
+// Whether `item` fits after the examined ones; closes the walk if not. If no preferred size is
+// reached yet and this request exceeds the largest, the batch is cut before it: no preferred size
+// can be met any more.
 static bool fits(walk *w, const batch_policy *policy, slice key, const queue_item *item)
 {
   uint64_t rows = w->rows + queue_item_rows(item);
@@ -40,7 +40,7 @@ static bool fits(walk *w, const batch_policy *policy, slice key, const queue_ite
   return !w->closed;
 }
 
-// What the strategy does not include in any batch goes alone.
+// An item that the strategy does not include even in an empty batch goes alone.
 static bool suits_strategy(walk *w, const batch_policy *policy, queue_item *item)
 {
   if (policy->forming == NULL || batch_forming_includes(policy->forming, w->count, item))
@@ -53,7 +53,7 @@ static walk walk_queue(const batch_policy *policy, const request_queue *queue, s
 {
   queue_item *first = request_queue_first(queue);
   walk w = {.oldest_ns = CLOCK_NEVER};
-  size_t preferred = 0; // the first preferred size that is not passed yet
+  size_t preferred = 0; // index of the first preferred size not passed yet
   for (queue_item *item = first; item != NULL && !w.closed;
        item = request_queue_next(queue, item)) {
     if (w.count > 0 && !fits(&w, policy, first->batch_key, item))
@@ -82,8 +82,8 @@ static batch_decision take(size_t count, batch_close_reason reason)
       .verdict = BATCH_TAKE, .count = count, .reason = reason, .until_ns = CLOCK_NEVER};
 }
 
-// The fewest rows in the queue with which the batch could close: the next preferred size (there is
-// one, as the rows are below the largest), or as many requests as the caller can take.
+// The fewest rows in the queue that could close the batch: the next preferred size (one exists, as
+// the rows are below the largest), or as many requests as the caller can take.
 static uint64_t next_close(const batch_policy *policy, const walk *w, size_t capacity)
 {
   size_t i = 0;

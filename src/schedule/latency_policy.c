@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request that comes when all workers have just begun waits for the first to end, and is answered
-// at the end of the next execution: both must fit into the objective. Of the batch sizes for which
-// they do, the one with the most rows a second is the limit.
+// A request that arrives just after all workers began waits for the first of them to end, then for
+// its own execution: both must fit into the objective. The limit is the fitting batch size with the
+// most rows per second.
 #include "schedule/latency_policy.h"
 
 #include <assert.h>
 
 #define MS              UINT64_C(1000000)
-#define CHOICE_NS       (5 * MS) // between two choices at least
+#define CHOICE_NS       (5 * MS) // at least, between two choices
 #define AS_GOOD         0.97
 #define TRIAL_PERIOD    32 // choices; the first two are trials
 #define TRIAL_CHOICES   2
 #define TRIAL_SIZES     4   // above the best one
-#define LATE_PART       100 // one request of so many may be late
-#define JUDGED_REQUESTS 200 // before the budget changes
+#define LATE_PART       100 // one of this many requests may be late
+#define JUDGED_REQUESTS 200 // between changes of the budget
 #define BUDGET_FULL     0.95
 #define BUDGET_LEAST    0.3
 #define BUDGET_DOWN     0.92
@@ -50,20 +50,20 @@ uint64_t latency_policy_retry_ns(const latency_policy *p, uint64_t rows, uint64_
 
 // ---- the choice ----
 
-// Of the objective, for executions that take as long as ever.
+// The part of the objective for batch sizes, whatever the present budget.
 static double budget_ns(const latency_policy *p)
 {
   return BUDGET_FULL * (double)p->settings.objective_ns;
 }
 
-// How long a request waits at most for a worker, and then for its answer, in batches of `rows`.
+// The longest time of a request in batches of `rows`: waiting for a worker, then for its answer.
 static double worst_ns(const latency_policy *p, uint64_t rows)
 {
   double high = service_curve_high(&p->curve, rows);
   return high + high / (double)p->settings.workers;
 }
 
-// The largest one that is as good as any: what was measured is never exact.
+// The largest size about as good as the best: measurements are not exact.
 static uint64_t best_size(const latency_policy *p)
 {
   uint64_t max = p->settings.max_batch_size, best = 1;
@@ -79,8 +79,8 @@ static uint64_t best_size(const latency_policy *p)
   return best;
 }
 
-// Now and then a size above the best is tried, where it would not be late: else one that was slow
-// once is never measured again.
+// Sometimes tries a size above the best that fits the objective. Otherwise a size measured slow
+// once would never be measured again.
 static uint64_t size_to_use(latency_policy *p)
 {
   uint64_t best = best_size(p), next = best;
@@ -91,8 +91,7 @@ static uint64_t size_to_use(latency_policy *p)
   return next != 0 && worst_ns(p, next) <= budget_ns(p) ? next : best;
 }
 
-// As many as are served before the last of them would be late. The rows of one batch may wait in
-// any case.
+// The most rows that can be served before the last is late; at least the rows of one batch.
 static uint64_t admission(const latency_policy *p, uint64_t max_rows)
 {
   uint64_t rows = (uint64_t)(p->fill * (double)max_rows + 0.999);
@@ -110,8 +109,7 @@ static void choose(latency_policy *p)
   c->admit_rows = admission(p, c->max_rows);
 }
 
-// More late answers than promised: plans are made more carefully, and slowly less so where there
-// are few.
+// Reduces the budget after too many late answers, and slowly raises it when they are few.
 static void judge(latency_policy *p)
 {
   if (p->answered < JUDGED_REQUESTS)

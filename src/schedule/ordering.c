@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of slots behind a lock, and at most one thread at a time that sends from its head. Called
-// by whoever answers (deliver), and by the scheduler and the cache's look-ups (reserve).
+// A list of slots under a lock; at most one thread at a time sends from its head. Called by threads
+// that answer (deliver), and by the scheduler and the cache's look-ups (reserve).
 #include "schedule/ordering.h"
 
 #include "base/thread.h"
@@ -14,7 +14,7 @@ struct ordering {
   void *context;
   pthread_mutex_t lock; // guards all below and the slots' lists
   list slots;
-  bool sending; // a thread sends: whoever delivers meanwhile leaves it to that thread
+  bool sending; // a thread sends, also what others deliver meanwhile
 };
 
 error *ordering_new(ordering_send *send, void *context, ordering **o)
@@ -49,7 +49,7 @@ void ordering_reserve(ordering *o, ordering_slot *slot)
   pthread_mutex_unlock(&o->lock);
 }
 
-// The next payload that may leave, or NULL. A slot is forgotten with its final payload. Locked.
+// The next payload that may leave, or NULL. Forgets a slot with its final payload. Locked.
 static ordering_payload *pop_ready(ordering *o)
 {
   assert(lock_is_held(&o->lock) && o->sending);

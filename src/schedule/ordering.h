@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// preserve_ordering: responses leave in the order in which their requests were dispatched, however
-// the instances finish. A slot is reserved for each request when it leaves the queue; what is
-// delivered to a slot waits until all slots before it are complete. Slots and payloads are embedded
-// in requests and responses: nothing is allocated. Any thread.
+// preserve_ordering: responses leave in the order in which their requests left the queue, in
+// whatever order instances finish. Each request gets a slot when it leaves the queue; responses in
+// a slot wait until all earlier slots are complete. Slots and payloads are embedded in requests and
+// responses: nothing is allocated. Any thread.
 #ifndef NEREID_SCHEDULE_ORDERING_H
 #define NEREID_SCHEDULE_ORDERING_H
 
@@ -26,21 +26,21 @@ typedef struct ordering_slot {
   bool reserved;
 } ordering_slot;
 
-// Sends a payload. Called with no lock held, by one thread at a time, in order. When it runs for
-// the final payload the ordering no longer knows the slot: the callback may free payload and slot.
+// Sends a payload. Called in order, by one thread at a time, with no lock held. May free the
+// payload and, at the final one, the slot, which the ordering has then forgotten.
 typedef void ordering_send(void *context, ordering_payload *payload_owned);
 
 error *ordering_new(ordering_send *send, void *context, ordering **o);
-void ordering_free(ordering *o); // no slot reserved, nobody in ordering_deliver
+void ordering_free(ordering *o); // no slot is reserved, no thread is in ordering_deliver
 
-// Reserves the next slot. The scheduler calls this under its lock, in queue order; an answer that
-// is found in the cache gets its slot then.
+// Reserves the next slot. The scheduler calls this under its lock, in queue order; a cached answer
+// gets its slot when it is found.
 void ordering_reserve(ordering *o, ordering_slot *slot);
 
-// Hands in the next response of a slot; exactly one of a slot is final, and nothing follows it.
-// Runs `send` for it at once when the slot is at the head and no other thread is sending; else the
-// thread that is sending, or the one that completes the slot before, does so. Responses of a
-// decoupled model at the head pass through without waiting for the final one.
+// Delivers the next response of a slot; the last one is `final`. Runs `send` at once if the slot is
+// at the head and no other thread is sending; else the sending thread, or the one that completes
+// the previous slot, sends it. At the head, responses of a decoupled model pass at once, before the
+// final one.
 void ordering_deliver(ordering *o, ordering_slot *slot, ordering_payload *payload_owned,
                       bool final);
 

@@ -43,7 +43,7 @@ void request_queue_fini(request_queue *q)
   *q = (request_queue){0};
 }
 
-// The level that a request's priority means; 0 where the model has one level only.
+// The level for a request's priority; 0 if the model has only one level.
 static uint64_t effective_priority(const queue_config *config, uint64_t priority)
 {
   if (config->priority_levels == 0)
@@ -63,11 +63,11 @@ static const queue_policy *policy_of(const request_queue *q, uint64_t priority)
   return found != NULL ? &found->policy : &q->config.default_policy;
 }
 
-// The active level of this priority; made when there is none, NULL when memory is short. Looks from
-// the end: there are few levels, or priorities that grow with time.
+// The level of this priority, made if there is none; NULL when memory is short. Searches from the
+// end: there are few levels, or the priorities grow with time.
 static queue_level *get_level(request_queue *q, uint64_t priority)
 {
-  list_node *next = &q->levels.ends; // of the level that is looked for
+  list_node *next = &q->levels.ends; // successor of the level
   while (next->previous != &q->levels.ends) {
     queue_level *level = container_of(next->previous, queue_level, node);
     if (level->priority == priority)
@@ -88,8 +88,8 @@ static queue_level *get_level(request_queue *q, uint64_t priority)
   return made;
 }
 
-// A request's own timeout counts only where the policy allows it and only when it is shorter than
-// the default; so it never counts where there is no default.
+// A request's own timeout counts only if the policy allows it and it is shorter than the default;
+// never without a default.
 static uint64_t deadline_of(const queue_policy *policy, uint64_t request_timeout_us,
                             uint64_t now_ns)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits for a model's instances, in the order in which it is served: by priority level, within
-// a level first in first out, requests whose timeout passed with the action DELAY after the others
-// of their level. A plain data structure: the scheduler that owns it holds the lock. Items are
-// embedded in requests; nothing is allocated for an item, only for a priority level that is new.
+// The requests that wait for a model's instances, in the order of service: by priority level, then
+// first in first out; requests whose timeout passed with the action DELAY come last in their level.
+// The scheduler that owns the queue holds the lock. Items are embedded in requests; only a new
+// priority level allocates memory.
 #ifndef NEREID_SCHEDULE_QUEUE_H
 #define NEREID_SCHEDULE_QUEUE_H
 
@@ -23,7 +23,7 @@ typedef enum queue_item_state {
   ITEM_DELAYED, // its timeout passed; served after the level's others, and cannot expire again
 } queue_item_state;
 
-// What waits in the queue; embedded in the request.
+// A queue entry; embedded in the request.
 typedef struct queue_item {
   // Set by the caller before scheduler_enqueue:
   uint32_t batch_size; // rows; 0 counts as 1
@@ -31,20 +31,21 @@ typedef struct queue_item {
   uint64_t timeout_us; // the request's own timeout; 0: none
   slice batch_key;     // only items with equal keys share a batch; must live as long as the item is
                        // queued
-  bool may_go_ahead;   // to a worker that is still busy with another item (scheduler_take_ahead)
-  struct sequence *sequence; // whose request it is, from its arrival in schedule/sequence_policy.h
-                             // to its release; else NULL
+  bool may_go_ahead;   // may be taken by a worker that is still busy with another item
+                       // (scheduler_take_ahead)
+  struct sequence *sequence; // the request's sequence, from its arrival in
+                             // schedule/sequence_policy.h to its release; else NULL
   // Set by the scheduler; all of it zeroed before the first use:
-  list_node node;         // of its level; for whoever has the item while it is outside
-  queue_level *level;     // that holds it
+  list_node node;         // in its level; outside the queue for the item's owner
+  queue_level *level;     // its level
   queue_item_state state; // guarded by the scheduler's lock
   uint64_t enqueued_ns;
   uint64_t
-      left_rows; // that waited when the batch was taken whose first item this is, with an objective
+      left_rows; // for the first item of a batch: rows left in the queue when the batch was taken
   heap_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
-  // Set by the caller where preserve_ordering is on, else NULL: a zeroed slot that outlives the
-  // item (it is in the response factory: a decoupled answer may come after the request is gone).
-  // Reserved when taken.
+  // Set by the caller for preserve_ordering, else NULL: a zeroed slot that outlives the item. It is
+  // in the response factory, as a decoupled answer may follow the request's end. Reserved when the
+  // item is taken.
   ordering_slot *slot;
 } queue_item;
 
@@ -73,7 +74,7 @@ typedef struct queue_config {
   size_t level_policy_count;
 } queue_config;
 
-// A level that has items, or once had: emptied levels are kept for reuse.
+// A priority level that has items; empty levels are kept for reuse.
 struct queue_level {
   list_node node;
   uint64_t priority;
@@ -86,7 +87,7 @@ struct queue_level {
 typedef struct request_queue {
   queue_config config;        // owns a copy of the level policies
   level_policy *own_policies; // ascending by level
-  list levels;                // that have items, by priority
+  list levels;                // levels with items, by priority
   list spare;                 // levels without items
   size_t count;               // requests
   uint64_t rows;
@@ -113,19 +114,18 @@ void request_queue_remove(request_queue *q, queue_item *item);
 // When the next item expires; CLOCK_NEVER: none does.
 uint64_t request_queue_next_deadline(const request_queue *q);
 
-// Handles one item whose deadline is `now_ns` or before: moves it to its level's delayed list
-// (NULL is returned, *moved is true), or takes it out and returns it. NULL with *moved false: none
-// is due.
+// Handles one item whose deadline has come: moves it to its level's delayed list (returns NULL,
+// *moved true), or takes it out and returns it. NULL with *moved false: no item is due.
 queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved);
 
-// The item served first of a level that has items.
+// The first item to be served in a non-empty level.
 static inline queue_item *queue_level_first(const queue_level *level)
 {
   const list *l = list_is_empty(&level->queued) ? &level->delayed : &level->queued;
   return container_of(list_first(l), queue_item, node);
 }
 
-// The item served first, and the one after `item`; NULL at the end.
+// The first item to be served, and the one after `item`; NULL at the end.
 static inline queue_item *request_queue_first(const request_queue *q)
 {
   const list_node *level = list_first(&q->levels);
@@ -145,7 +145,7 @@ static inline queue_item *request_queue_next(const request_queue *q, const queue
   return following != NULL ? queue_level_first(container_of(following, queue_level, node)) : NULL;
 }
 
-// Rows that an item counts for, everywhere.
+// The rows of an item; at least 1.
 static inline uint64_t queue_item_rows(const queue_item *item)
 {
   return item->batch_size > 0 ? item->batch_size : 1;

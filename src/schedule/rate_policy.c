@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See rate_policy.h. Resources exist while a member takes them.
+// See rate_policy.h. A resource exists while a member uses it.
 #include "schedule/rate_policy.h"
 
 #include "base/state.h"
@@ -12,10 +12,10 @@
 struct rate_resource {
   list_node node;
   int64_t device;
-  uint64_t maximum;  // what there is
-  uint64_t used;     // may be above it for a while, when who took most has left
-  uint64_t reserved; // within rate_policy_grant: for those that are before in order
-  uint64_t furthest; // pass of whoever got any of it
+  uint64_t maximum;  // amount available
+  uint64_t used;     // may exceed `maximum` for a while after its largest user has left
+  uint64_t reserved; // within rate_policy_grant: for earlier members
+  uint64_t furthest; // largest `pass` of a member that got any
   size_t users;
   char name[];
 };
@@ -50,9 +50,9 @@ static void set_state(rate_member *m, rate_state to)
   m->state = to;
 }
 
-// ---- who takes what ----
+// ---- resources and their users ----
 
-// The one of that device and name, made where there is none. NULL when memory is short.
+// The resource of this device and name, made if there is none. NULL when memory is short.
 static rate_resource *find_resource(rate_policy *p, const rate_wish *wish)
 {
   list_node *next = &p->resources.ends;
@@ -76,7 +76,7 @@ static rate_resource *find_resource(rate_policy *p, const rate_wish *wish)
   return made;
 }
 
-// As in Triton, of two wishes for the same resource the last one counts.
+// As in Triton, the last of several wishes for the same resource counts.
 static bool add_need(rate_policy *p, rate_member *m, const rate_wish *wish)
 {
   rate_resource *r = find_resource(p, wish);
@@ -92,9 +92,9 @@ static bool add_need(rate_policy *p, rate_member *m, const rate_wish *wish)
   return true;
 }
 
-// ---- what there is ----
+// ---- amounts ----
 
-// The most that the operator's words give it. A global resource need not be given as one.
+// The largest amount that the operator gives. A global resource need not be given as global.
 static uint64_t supplied(const rate_policy *p, const rate_resource *r)
 {
   uint64_t most = 0;
@@ -137,7 +137,7 @@ static error *find_ambiguous(const rate_policy *p)
 {
   list_foreach (rate_resource, global, node, &p->resources) {
     if (global->device != RATE_GLOBAL)
-      break; // they come first
+      break; // global resources come first
     list_foreach (rate_resource, r, node, &p->resources) {
       if (r->device != RATE_GLOBAL && strcmp(r->name, global->name) == 0)
         return error_new(ERROR_INVALID_ARG,
@@ -192,7 +192,7 @@ void rate_policy_leave(rate_policy *p, rate_member *m)
   assert(m->state == RATE_IDLE);
   list_remove(&m->members_node);
   drop_needs(m);
-  error_free(measure(p)); // who is left had enough before
+  error_free(measure(p)); // the others had enough before
 }
 
 // ---- turns ----

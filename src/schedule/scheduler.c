@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock, the idle instances and the wake-ups around the queue and its policy. Called by whoever
-// submits or cancels (enqueue, claim, cancel), instances' threads (take) and the timekeeper
-// (expiry). Callbacks and system calls come after the lock, but for the strategy, `may_run` and the
+// The lock, the idle instances and the wake-ups around the queue and its policy. Called by threads
+// that submit or cancel (enqueue, claim, cancel), instances' threads (take) and the timekeeper
+// (expiry). Callbacks and system calls come after the lock, except the strategy, `may_run` and the
 // wake-ups of scheduler_stop.
 #include "schedule/scheduler.h"
 
@@ -19,15 +19,15 @@
 typedef struct idle_worker {
   waiter waiter;
   void *owner;         // NULL: cannot be claimed
-  const bool *leaving; // under the lock: it was dismissed; NULL: it cannot be
-  list_node node;      // linked until somebody takes it out to wake it, or to claim it
-  bool handed_off;     // it is woken to go on with what was begun in its place
+  const bool *leaving; // guarded by the lock: it was dismissed; NULL: it cannot be
+  list_node node;      // linked until it is woken or claimed
+  bool handed_off;     // woken to continue the execution begun in its place
 } idle_worker;
 
 struct scheduler {
   // Constant after scheduler_new:
   clock_source clock;
-  timekeeper *timekeeper; // NULL where no policy has timeouts
+  timekeeper *timekeeper; // NULL if no policy has timeouts
   scheduler_refuse *refuse;
   void *context;
   ordering *ordering;
@@ -37,7 +37,7 @@ struct scheduler {
 
   pthread_mutex_t lock;    // guards all below
   batch_policy policy;     // its delay becomes 0 when the scheduler stops
-  batch_forming forming;   // the policy's, where there is a strategy
+  batch_forming forming;   // the policy's, with a strategy
   latency_policy *latency; // owned; NULL: there is no objective
   request_queue queue;
   bool stopped;
@@ -45,8 +45,8 @@ struct scheduler {
   idle_worker *leader;  // the idle worker that sleeps until the pending batch is due; or NULL
   waiter *lingering;    // of the thread in scheduler_linger; or NULL
   uint64_t linger_rows; // rows in the queue that end its wait
-  uint64_t waking;      // workers taken out of `idle` that are not back under the lock yet
-  uint64_t awaited;     // workers that were told of a batch (scheduler_await) and will take it
+  uint64_t waking;      // workers woken that do not have the lock yet
+  uint64_t awaited;     // workers that scheduler_await told of a batch
   uint64_t wake_rows;   // while there is a leader: batch_decision.wake_rows of its decision
   uint64_t due_ns;      // likewise until_ns
   uint64_t timer_at_ns; // when the timer fires at the latest
@@ -103,7 +103,7 @@ static bool init_policy(scheduler *s, const scheduler_config *config)
   return true;
 }
 
-// Locked, or nobody has it yet.
+// Locked, or `s` is not shared yet.
 static void use_choice(scheduler *s)
 {
   const latency_choice *c = &s->latency->choice;
@@ -113,7 +113,7 @@ static void use_choice(scheduler *s)
   s->policy.max_delay_ns = 0;
 }
 
-// It is large, and few models have an objective. False when memory is short.
+// Allocated apart, as it is large and few models have an objective. False when memory is short.
 static bool make_latency(scheduler *s, const scheduler_config *config)
 {
   if (config->objective_ns == 0)
@@ -178,7 +178,7 @@ void scheduler_free(scheduler *s)
   free(s);
 }
 
-// The front of the queue is other than it was when the strategy was asked about it. Locked.
+// The front of the queue has changed since the strategy was asked. Locked.
 static void forget_forming(scheduler *s)
 {
   assert(lock_is_held(&s->lock));
@@ -192,7 +192,7 @@ static void publish_pending(scheduler *s)
   atomic_store_explicit(&s->pending, s->queue.count, memory_order_relaxed);
 }
 
-// --- Idle workers. All of it under the lock; whoever gets a waiter back wakes it after the lock.
+// --- Idle workers. All under the lock; the caller wakes a returned waiter after the lock.
 
 static idle_worker *first_idle(const scheduler *s)
 {
@@ -207,7 +207,7 @@ static void unlist_worker(scheduler *s, idle_worker *w)
     s->leader = NULL;
 }
 
-// Takes this one out to wake it.
+// Takes the worker out of the list; the caller wakes it.
 static waiter *call(scheduler *s, idle_worker *w)
 {
   unlist_worker(s, w);
@@ -216,7 +216,7 @@ static waiter *call(scheduler *s, idle_worker *w)
   return &w->waiter;
 }
 
-// The leader where there is one, since its decision is outdated.
+// Prefers the leader, whose decision is outdated.
 static waiter *summon(scheduler *s)
 {
   assert(lock_is_held(&s->lock));
@@ -228,7 +228,7 @@ static bool is_dismissed(const bool *leaving)
   return leaving != NULL && *leaving;
 }
 
-// More work than the workers that are on their way will take, where nothing waits for a delay.
+// Whether there is more work than the workers already woken will take; for a queue without a delay.
 static bool exceeds_waking(const scheduler *s)
 {
   assert(lock_is_held(&s->lock));
@@ -238,7 +238,7 @@ static bool exceeds_waking(const scheduler *s)
   return s->queue.rows > workers * s->policy.max_batch_size;
 }
 
-// Whether an idle worker must come after the queue changed in any way; wakes at most one.
+// After any change of the queue: the idle worker to be woken, if one is needed.
 static waiter *reconsider(scheduler *s)
 {
   assert(lock_is_held(&s->lock));
@@ -247,9 +247,9 @@ static waiter *reconsider(scheduler *s)
   if (!s->policy.batching || s->policy.max_delay_ns == 0)
     return exceeds_waking(s) ? summon(s) : NULL;
   if (s->waking > 0 || (s->awaited > 0 && !exceeds_waking(s)))
-    return NULL; // that one decides, and passes on
+    return NULL; // that worker decides, and wakes the next
   if (s->leader == NULL)
-    return summon(s); // somebody must wait for the delay
+    return summon(s); // one worker must wait for the delay
   batch_decision decision =
       batch_policy_decide(&s->policy, &s->queue, SIZE_MAX, clock_now(s->clock));
   if (decision.verdict == BATCH_TAKE)
@@ -258,12 +258,12 @@ static waiter *reconsider(scheduler *s)
   return NULL;
 }
 
-// The same after `item` came in: usually the leader's decision says so without a new walk.
+// The same after `item` was added: usually the leader's decision tells it without a new walk.
 static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 {
   if (s->leader != NULL && s->arrivals_are_given &&
       s->due_ns - s->policy.max_delay_ns > item->enqueued_ns)
-    return summon(s); // it is due before those that are there
+    return summon(s); // it is due before the others
   if (s->leader != NULL && s->policy.forming == NULL && s->queue.rows < s->wake_rows &&
       s->queue.delayed_count == 0 && list_first(&s->queue.levels) == list_last(&s->queue.levels) &&
       slice_equal(item->batch_key, request_queue_first(&s->queue)->batch_key))
@@ -271,7 +271,7 @@ static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
   return reconsider(s);
 }
 
-// The waiter of whoever awaits that many rows, to be woken.
+// The waiter of the lingering thread, if the rows it waits for are there.
 static waiter *end_linger(scheduler *s)
 {
   assert(lock_is_held(&s->lock));
@@ -291,8 +291,8 @@ static void wake(waiter *w)
 
 // --- Expiry
 
-// Handles what has expired: items with the action REJECT are moved to `expired`, the others become
-// delayed. Whether there was any. Locked.
+// Handles expired items: moves those with the action REJECT to `expired`; the others become
+// delayed. Returns whether there was any. Locked.
 static bool expire(scheduler *s, uint64_t now_ns, list *expired)
 {
   assert(lock_is_held(&s->lock));
@@ -310,7 +310,7 @@ static bool expire(scheduler *s, uint64_t now_ns, list *expired)
   }
 }
 
-// Gives items that nobody will execute back, oldest first. With no lock held.
+// Gives back items that will not be executed, oldest first. No lock may be held.
 static void refuse_all(scheduler *s, list *items, refusal reason)
 {
   list_node *first;
@@ -333,9 +333,9 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
   return next_ns;
 }
 
-// --- What the threads call
+// --- Called by threads
 
-// Puts the item in. False: why not. Locked.
+// Adds the item. False: refused (*reason). Locked.
 static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reason)
 {
   assert(lock_is_held(&s->lock));
@@ -400,7 +400,7 @@ static void collect(scheduler *s, queue_item **items, size_t count, batch_close_
   publish_pending(s);
 }
 
-// Gives back what is expired; the lock is released meanwhile.
+// Gives back expired items; releases the lock meanwhile.
 static void expire_all(scheduler *s, uint64_t *now_ns)
 {
   assert(lock_is_held(&s->lock));
@@ -418,10 +418,10 @@ static void expire_all(scheduler *s, uint64_t *now_ns)
   }
 }
 
-// Sees to it that nothing expired is in the queue; *now_ns is the moment that the decision may use.
+// Removes expired items from the queue; *now_ns is the time for the decision.
 static inline void expire_before_decision(scheduler *s, uint64_t *now_ns)
 {
-  *now_ns = 0; // not looked at where neither delay nor deadlines exist
+  *now_ns = 0; // not needed if there are neither delay nor deadlines
   if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
     expire_all(s, now_ns);
 }
@@ -437,14 +437,14 @@ static inline bool try_take(scheduler *s, queue_item **items, size_t capacity,
   if (decision->verdict != BATCH_TAKE)
     return false;
   collect(s, items, decision->count, decision->reason);
-  waiter *w = reconsider(s); // pass on what is left
+  waiter *w = reconsider(s); // another worker may take the rest
   pthread_mutex_unlock(&s->lock);
   wake(w);
   return true;
 }
 
-// Sleeps until woken, or until the pending batch is due where no other worker waits for that.
-// Locked on entry and on return. True: what was begun in its place is its to end.
+// Sleeps until woken or, if no other worker waits for that, until the pending batch is due. Locked
+// on entry and on return. True: this worker must end the execution that was begun in its place.
 static inline bool park(scheduler *s, void *owner, const bool *leaving,
                         const batch_decision *decision)
 {
@@ -463,14 +463,14 @@ static inline bool park(scheduler *s, void *owner, const bool *leaving,
   pthread_mutex_lock(&s->lock);
   if (list_is_linked(&self.node)) {
     unlist_worker(s, &self);
-  } else if (!self.handed_off) { // then nobody counts on it
+  } else if (!self.handed_off) { // it no longer counts as on its way
     assert(s->waking > 0);
     s->waking--;
   }
   return self.handed_off;
 }
 
-// Locked on entry, not on return. It may have been woken for work.
+// Passes on work for which this worker may have been woken. Locked on entry, not on return.
 static size_t leave(scheduler *s)
 {
   waiter *w = reconsider(s);
@@ -551,8 +551,8 @@ void scheduler_offer(scheduler *s)
   wake(w);
 }
 
-// Whether a batch can grow by waiting: an idle worker would take what comes at once, and what a
-// strategy would make of it nobody knows.
+// Whether a batch can grow by waiting: not if an idle worker would take new items at once, or a
+// strategy decides.
 static bool may_linger(const scheduler *s)
 {
   assert(lock_is_held(&s->lock));
@@ -585,7 +585,7 @@ bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns)
   return returned;
 }
 
-// A batch of one is what the policy says when nothing else waits and it never waits for more.
+// The policy takes a batch of one if nothing else waits and it has no delay.
 static bool may_claim(const scheduler *s)
 {
   assert(lock_is_held(&s->lock));
@@ -613,7 +613,7 @@ void *scheduler_claim(scheduler *s, queue_item *item, claimed_worker **claimed)
     queue_item *taken;
     collect(s, &taken, 1, decision.reason);
     *claimed = first_idle(s);
-    assert(*claimed != s->leader); // it sleeps until it is woken
+    assert(*claimed != s->leader); // no leader exists: nothing was queued
     owner = (*claimed)->owner;
     unlist_worker(s, *claimed);
   }
@@ -630,7 +630,7 @@ void scheduler_release(scheduler *s, claimed_worker *claimed)
   if (s->stopped || is_dismissed(claimed->leaving))
     w = call(s, claimed);
   else
-    w = reconsider(s); // what came meanwhile
+    w = reconsider(s); // items may have come meanwhile
   pthread_mutex_unlock(&s->lock);
   wake(w);
 }
@@ -670,7 +670,7 @@ bool scheduler_cancel(scheduler *s, queue_item *item)
   if (queued) {
     request_queue_remove(&s->queue, item);
     forget_forming(s);
-    w = reconsider(s); // what is left may close now
+    w = reconsider(s); // the rest may close a batch now
     publish_pending(s);
   }
   pthread_mutex_unlock(&s->lock);
@@ -682,7 +682,7 @@ void scheduler_stop(scheduler *s)
 {
   pthread_mutex_lock(&s->lock);
   s->stopped = true;
-  s->policy.max_delay_ns = 0; // nobody can join a batch any more
+  s->policy.max_delay_ns = 0; // no request can join a batch any more
   while (!list_is_empty(&s->idle))
     waiter_wake(summon(s));
   pthread_mutex_unlock(&s->lock);

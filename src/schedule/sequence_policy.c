@@ -13,18 +13,18 @@
 #define FIRST_BUCKETS 64
 
 typedef struct residence { // the slots of an instance
-  bool is_open;            // they are given to sequences
-  uint32_t made;           // slots
-  size_t inhabited;        // those in use
+  bool is_open;            // its slots are given to sequences
+  uint32_t made;           // number of slots made
+  size_t inhabited;        // slots in use
   sequence_slot *newest;   // the highest row
 } residence;
 
 struct sequence_table {
   sequence_config config;
-  residence *residences; // by the instances' numbers
-  size_t count;          // of those
+  residence *residences; // indexed by the instances' numbers
+  size_t count;          // of residences
   bool stopped;
-  sequence **buckets; // of those that are known, by the hash of their ids
+  sequence **buckets; // of known sequences, by the hash of their ids
   size_t bucket_count;
   size_t known;
   size_t live;
@@ -33,7 +33,7 @@ struct sequence_table {
   list backlog;       // the oldest first
   heap expiries;      // of the backlog
   list busy;          // in no order
-  list idle;          // the first to be due first
+  list idle;          // the first due first
   heap ready;         // slots of open instances without a sequence: the lowest row first, then the
                       // lowest instance
   uint32_t made_rows; // of each open instance
@@ -147,7 +147,7 @@ static void count_live(sequence_table *t, const sequence *s, int change)
     t->live = change > 0 ? t->live + 1 : t->live - 1;
 }
 
-// Where memory is short the buckets stay as they are.
+// When memory is short the buckets stay as they are.
 static void grow(sequence_table *t)
 {
   size_t count = 2 * t->bucket_count;
@@ -179,7 +179,7 @@ static void know(sequence_table *t, sequence *s)
   t->known++;
 }
 
-// Its END came, or it is cut off: who comes with its id from now on belongs to another one.
+// After its END, or when it is cut off: later requests with its id belong to another sequence.
 static void forget(sequence_table *t, sequence *s)
 {
   if (!s->known)
@@ -217,7 +217,7 @@ static void slot_is_ready(sequence_table *t, sequence_slot *slot)
   heap_insert(&t->ready, &slot->ready);
 }
 
-// So many slots of the instance at least. False: memory is short, and those that were made wait for
+// Makes the instance's slots up to `rows`. False when memory is short; slots already made stay for
 // the next call.
 static bool make_slots(sequence_table *t, size_t instance, uint32_t rows)
 {
@@ -232,7 +232,7 @@ static bool make_slots(sequence_table *t, size_t instance, uint32_t rows)
   return true;
 }
 
-// One more row of each instance, where there may be one. False: memory is short.
+// Makes one more row for each open instance, up to config.rows. False when memory is short.
 static bool make_row(sequence_table *t)
 {
   if (t->made_rows == t->config.rows)
@@ -254,7 +254,7 @@ static void give_slot(sequence_table *t, sequence *s, const sequence_slot *slot)
   count_live(t, s, 1);
 }
 
-// The next of its requests is under way.
+// Puts its next request under way.
 static void start_next(sequence_table *t, sequence *s, sequence_outcome *o)
 {
   queue_item *item = container_of(list_take_first(&s->waiting), queue_item, node);
@@ -266,7 +266,7 @@ static void start_next(sequence_table *t, sequence *s, sequence_outcome *o)
   list_append(&o->start, &item->node);
 }
 
-// Out of the backlog, the idle or the busy.
+// Takes it out of the backlog, the idle or the busy.
 static void unlist(sequence_table *t, sequence *s)
 {
   list_remove(&s->node);
@@ -276,7 +276,7 @@ static void unlist(sequence_table *t, sequence *s)
     heap_remove(&t->expiries, &s->expiry);
 }
 
-// To those that waited longest, the lowest slots first.
+// Gives free slots, the lowest first, to the sequences that waited longest.
 static void serve_backlog(sequence_table *t, sequence_outcome *o)
 {
   heap_node *ready;
@@ -290,7 +290,7 @@ static void serve_backlog(sequence_table *t, sequence_outcome *o)
   }
 }
 
-// Its sequence has left it.
+// The slot's sequence has left it.
 static void pass_on(sequence_table *t, const sequence_slot *slot, sequence_outcome *o)
 {
   residence *r = &t->residences[slot->instance];
@@ -305,7 +305,7 @@ static void pass_on(sequence_table *t, const sequence_slot *slot, sequence_outco
 
 // ---- instances ----
 
-// So many, of which the new ones are not open. False: memory is short.
+// Makes room for `count` instances; new ones are not open. False when memory is short.
 static bool reserve(sequence_table *t, size_t count)
 {
   if (count <= t->count)
@@ -320,7 +320,7 @@ static bool reserve(sequence_table *t, size_t count)
   return true;
 }
 
-// Rows that are still to be made come when they are wanted, of all instances.
+// Further rows are made when they are needed, for all instances.
 bool sequence_table_open(sequence_table *t, const uint32_t *numbers, size_t count,
                          sequence_outcome *o)
 {
@@ -349,7 +349,7 @@ void sequence_table_close(sequence_table *t, uint32_t number)
       heap_remove(&t->ready, &slot->ready);
 }
 
-// A number that no instance had so far is not open.
+// A number that no instance has had is not open.
 bool sequence_table_is_open(const sequence_table *t, uint32_t number)
 {
   return number < t->count && t->residences[number].is_open;
@@ -362,7 +362,7 @@ size_t sequence_table_inhabited(const sequence_table *t, uint32_t number)
 
 // ---- the way of a sequence ----
 
-// `from` and what waits behind it.
+// Refuses `from` and all requests after it.
 static void refuse_from(sequence_table *t, sequence *s, list_node *from, sequence_outcome *o)
 {
   for (list_node *next; from != NULL; from = next) {
@@ -385,7 +385,7 @@ static void end(sequence_table *t, sequence *s, sequence_outcome *o)
     pass_on(t, s->slot, o);
 }
 
-// Nothing of it is under way.
+// Continues a sequence that has no request under way.
 static void go_on(sequence_table *t, sequence *s, uint64_t now_ns, sequence_outcome *o)
 {
   if (!list_is_empty(&s->waiting)) {
@@ -417,7 +417,7 @@ static void expire_earlier(sequence_table *t, sequence *s, const queue_item *ite
   heap_insert(&t->expiries, &s->expiry);
 }
 
-// In a slot, or at the end of the backlog. NULL: memory is short.
+// Starts a sequence in a slot, or at the end of the backlog. NULL when memory is short.
 static sequence *begin(sequence_table *t, sequence_id id, uint64_t hash)
 {
   if (heap_first(&t->ready) == NULL && list_is_empty(&t->backlog) && !make_row(t))
@@ -534,7 +534,7 @@ static void drop(sequence_table *t, sequence *s, sequence_outcome *o)
   end(t, s, o);
 }
 
-// Who is to be refused is so before slots become free: it is as late for it as it was.
+// Expired sequences are refused before idle ones free their slots: they are too late in any case.
 void sequence_table_tick(sequence_table *t, uint64_t now_ns, sequence_outcome *o)
 {
   for (heap_node *n; (n = heap_first(&t->expiries)) != NULL && n->when_ns <= now_ns;)

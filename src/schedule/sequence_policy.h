@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where sequences live and which of their requests go when: a pure policy, without a lock or a
-// clock. core/sequences.c has the lock and does what an outcome says; tests drive it by themselves.
+// Assigns sequences to slots and decides when their requests run: a pure policy, without a lock or
+// a clock. core/sequences.c holds the lock and acts on the outcomes; tests drive the policy
+// directly.
 //
 // A sequence lives in a slot (a row of an instance) from its START to its END, or waits for one in
 // the backlog, in order of arrival. One of its requests is under way at a time; the others wait
@@ -13,11 +14,10 @@
 typedef struct sequence_table sequence_table;
 
 typedef struct sequence_config {
-  size_t instances;         // that are open at first: they have the numbers from 0 on
+  size_t instances;         // open at first, numbered from 0
   uint32_t rows;            // slots of each instance, at least 1
   uint64_t max_idle_ns;     // how long a sequence keeps its slot without a request
-  bool ends_with_cancelled; // one that is cancelled while it is under way in a queue takes its
-                            // sequence along
+  bool ends_with_cancelled; // cancelling a request that is under way in a queue ends its sequence
 } sequence_config;
 
 typedef struct sequence_id { // a text or a number
@@ -27,8 +27,8 @@ typedef struct sequence_id { // a text or a number
 
 typedef struct sequence_slot {
   uint32_t instance, row;
-  heap_node ready;            // linked: nobody lives here, and somebody may
-  struct sequence_slot *next; // of those of the instance that were made
+  heap_node ready;            // linked: the slot is free, and its instance open
+  struct sequence_slot *next; // next slot of the instance
 } sequence_slot;
 
 typedef enum sequence_state {
@@ -40,72 +40,72 @@ typedef enum sequence_state {
 
 typedef struct sequence {
   const sequence_slot *slot;      // does not change once a request was under way
-  struct sequence_states *states; // of whoever executes it; NULL: none
-  uint64_t life;                  // likewise: of its instance, in which it began
-  list_node node;                 // in the backlog, among the idle, or in outcome.over
+  struct sequence_states *states; // for its execution; NULL: none
+  uint64_t life;                  // likewise: life of the instance when the sequence began
+  list_node node;                 // in the backlog, the busy, the idle, or outcome.over
   // The policy's own:
   sequence_state state;
-  bool known;     // by its id: no END came, and nothing cut it off
-  bool left_slot; // its last request is executed, and another one may have the slot
+  bool known;     // found by its id: no END came, and it was not cut off
+  bool left_slot; // its last request executes, and another sequence may have the slot
   uint64_t hash, number;
   struct sequence *next_of_bucket;
   list waiting; // items, in their order
   queue_item *under_way;
   uint64_t idle_until_ns;
-  heap_node expiry; // while it is in the backlog and a request of it has a timeout
+  heap_node expiry; // linked while in the backlog with a request that has a timeout
   size_t text_size; // SIZE_MAX: the number counts
   char text[];
 } sequence;
 
-// What the caller does, with no lock of the table's held.
+// Work for the caller, to be done without the table's lock.
 typedef struct sequence_outcome {
-  list start;   // items that are under way now: each goes to its item.sequence->slot->instance
-  list refused; // items that left the table without an execution
+  list start;   // items now under way: each goes to its item.sequence->slot->instance
+  list refused; // items that leave the table without an execution
   list over;    // sequences, to be freed
-  bool vacated; // an instance that was closed has lost its last sequence
+  bool vacated; // a closed instance has lost its last sequence
 } sequence_outcome;
 
 typedef enum sequence_verdict {
   SEQUENCE_TAKEN,
-  SEQUENCE_RESTARTED,   // taken; a START of one that is known already
-  SEQUENCE_NOT_STARTED, // not taken: no START, and none is known
+  SEQUENCE_RESTARTED,   // taken; a START of a known sequence
+  SEQUENCE_NOT_STARTED, // not taken: no START, and the sequence is not known
   SEQUENCE_STOPPED,     // not taken: no sequence starts any more
   SEQUENCE_NO_MEMORY,   // not taken
 } sequence_verdict;
 
 // NULL when memory is short.
 sequence_table *sequence_table_new(const sequence_config *config);
-void sequence_table_free(sequence_table *t); // has no items
+void sequence_table_free(sequence_table *t); // must have no items
 
-// The instances with these numbers, which are not open, get sequences from now on: those of the
-// backlog first. The numbers are below those that there were, or follow on them. False, and nothing
-// has changed: memory is short.
+// Opens the instances with these numbers, so that they get sequences, those of the backlog first.
+// The numbers are former ones or follow directly. False when memory is short; nothing has changed
+// then.
 bool sequence_table_open(sequence_table *t, const uint32_t *numbers, size_t count,
                          sequence_outcome *o);
-// The instance, which is not the last open one, gets no other sequence. Those that live there go
-// on; the outcome in which the last of them leaves says so.
+// The instance, which must not be the last open one, gets no further sequences. Its present ones
+// continue; the outcome in which the last leaves has `vacated`.
 void sequence_table_close(sequence_table *t, uint32_t number);
 bool sequence_table_is_open(const sequence_table *t, uint32_t number);
-size_t sequence_table_inhabited(const sequence_table *t, uint32_t number); // its slots in use
+size_t sequence_table_inhabited(const sequence_table *t, uint32_t number); // slots in use
 
 void sequence_outcome_init(sequence_outcome *o);
 void sequence_free(sequence *s_over); // of outcome.over
 
-// A request comes. Its `timeout_us` counts while its sequence is in the backlog.
+// Adds a request. Its `timeout_us` counts while its sequence is in the backlog.
 sequence_verdict sequence_table_add(sequence_table *t, queue_item *item, sequence_id id,
                                     bool starts, bool ends, uint64_t now_ns, sequence_outcome *o);
-// The one under way is about to be executed. If it is the last one of its sequence, the slot passes
-// on: who gets it is executed after it.
+// The request under way is about to be executed. If it is its sequence's last, the slot passes to
+// another sequence, whose requests are executed later.
 void sequence_table_take(sequence_table *t, queue_item *item, sequence_outcome *o);
-// The one under way was released.
+// The request under way was released.
 void sequence_table_release(sequence_table *t, queue_item *item, uint64_t now_ns,
                             sequence_outcome *o);
-// No other comes after the one under way: as if that had had END.
+// No request follows the one under way, as if that had END.
 void sequence_table_finish(sequence_table *t, const queue_item *item);
-// One that waits is not wanted: its sequence ends before it. What would have followed is refused
-// with it, and in the backlog all of the sequence.
+// A waiting request is withdrawn: its sequence ends before it. Refuses it and all later requests of
+// the sequence; in the backlog all requests of the sequence.
 void sequence_table_cut(sequence_table *t, queue_item *item, uint64_t now_ns, sequence_outcome *o);
-// The one under way was taken out of its instance's queue.
+// The request under way was taken out of its instance's queue.
 void sequence_table_withdraw(sequence_table *t, queue_item *item, uint64_t now_ns,
                              sequence_outcome *o);
 static inline bool sequence_item_waits(const queue_item *item)
@@ -113,18 +113,18 @@ static inline bool sequence_item_waits(const queue_item *item)
   return item->sequence != NULL && item->sequence->under_way != item;
 }
 
-// Ends sequences that were idle for too long, and refuses those whose time in the backlog is over.
+// Refuses sequences whose time in the backlog is over, and ends those idle for too long.
 void sequence_table_tick(sequence_table *t, uint64_t now_ns, sequence_outcome *o);
-uint64_t sequence_table_next_ns(const sequence_table *t); // when it is due; CLOCK_NEVER: not
+uint64_t sequence_table_next_ns(const sequence_table *t); // the next tick; CLOCK_NEVER: none
 
-// No sequence starts from now on; those that are known go on.
+// No sequence starts from now on; known ones continue.
 void sequence_table_stop(sequence_table *t);
-// No request will come any more: each sequence ends with those that it has.
+// No further requests will come: each sequence ends with those that it has.
 void sequence_table_dismiss(sequence_table *t, sequence_outcome *o);
-// Refuses what waits, and lets idle sequences go.
+// Refuses waiting requests and ends idle sequences.
 void sequence_table_abandon(sequence_table *t, sequence_outcome *o);
 
-size_t sequence_table_waiting(const sequence_table *t); // items that wait here
+size_t sequence_table_waiting(const sequence_table *t); // waiting items
 size_t sequence_table_live(const sequence_table *t);    // sequences that have a slot and no END
 size_t sequence_table_backlog(const sequence_table *t); // sequences in the backlog
 

@@ -5,11 +5,11 @@
 
 #include <assert.h>
 
-#define EXACT_SIZES   16 // each has a place
+#define EXACT_SIZES   16 // each has its own place
 #define OCTAVE_PLACES 8
 #define NEWEST        (1.0 / 8)
 #define NEWEST_SPREAD (1.0 / 64)
-// Of a normal distribution that is the 99th percentile, of an exponential one the 95th.
+// The 99th percentile of a normal distribution, the 95th of an exponential one.
 #define SPREADS_HIGH 3
 
 void service_curve_init(service_curve *c)
@@ -28,7 +28,7 @@ static size_t place_of(uint64_t rows)
   return place < SERVICE_CURVE_PLACES ? place : SERVICE_CURVE_PLACES - 1;
 }
 
-// The most rows of a place.
+// The largest size of a place.
 static uint64_t rows_of(size_t place)
 {
   if (place < EXACT_SIZES)
@@ -61,7 +61,8 @@ uint64_t service_curve_largest(const service_curve *c)
   return service_curve_is_empty(c) ? 0 : rows_of(c->largest);
 }
 
-// As from the smallest size to the largest one; in proportion to the rows where there is one size.
+// Continues the line from the smallest to the largest size; with only one size in proportion to the
+// rows.
 static double beyond(const service_curve *c, uint64_t rows)
 {
   double last = c->points[c->largest].mean_ns, first = c->points[c->smallest].mean_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long executions take by the number of their rows, as measured: a mean and a deviation for
-// each size that was seen, and what lies between and beyond. A plain value; the scheduler that owns
-// it holds the lock.
+// The measured duration of executions by their number of rows: a mean for each size seen, one
+// deviation for all, interpolated between sizes and extrapolated beyond. A plain value; the
+// scheduler that owns it holds the lock.
 #ifndef NEREID_SCHEDULE_SERVICE_CURVE_H
 #define NEREID_SCHEDULE_SERVICE_CURVE_H
 
@@ -9,39 +9,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Sizes up to 16 rows have a place each, larger ones eight for each doubling.
+// Sizes up to 16 rows have one place each; larger sizes have eight places for each doubling.
 #define SERVICE_CURVE_PLACES 232
 
 typedef struct service_point {
-  double mean_ns;      // of executions of late: the newest counts for an eighth
+  double mean_ns;      // a moving average: the newest execution counts for an eighth
   uint32_t executions; // up to a small number
 } service_point;
 
 typedef struct service_curve {
   service_point points[SERVICE_CURVE_PLACES];
-  double spread; // mean distance of executions from the mean of their size, as a part of that
-  size_t smallest, largest; // places that were seen; smallest > largest: none
+  double spread; // mean distance of executions from the mean of their size, relative to it
+  size_t smallest, largest; // places with measurements; smallest > largest: none
 } service_curve;
 
 void service_curve_init(service_curve *c);
-// An execution of `rows` (at least 1) took that long.
+// Adds the duration of an execution of `rows` (at least 1).
 void service_curve_add(service_curve *c, uint64_t rows, uint64_t duration_ns);
 static inline bool service_curve_is_empty(const service_curve *c)
 {
   return c->smallest > c->largest;
 }
-// The most rows that were measured; 0: none.
+// The largest measured number of rows; 0: none.
 uint64_t service_curve_largest(const service_curve *c);
 
-// What an execution of `rows` takes on average, and what 99 of 100 take at most, ns. Between two
-// sizes that were seen a straight line; beyond the largest one in proportion to the rows, which is
-// the most that batching can cost; below the smallest what that one takes. 0 while nothing was
-// seen.
+// The mean duration of an execution of `rows`, and the one that 99 of 100 do not exceed, ns. Linear
+// between two measured sizes; below the smallest as that one. Beyond the largest the mean continues
+// the line from the smallest to the largest, and the second grows at least in proportion to the
+// rows, the most that batching can cost. 0 without measurements.
 double service_curve_mean(const service_curve *c, uint64_t rows);
 double service_curve_high(const service_curve *c, uint64_t rows);
 
-// Sizes worth looking at: the largest one of each place. `rows` 0 begins; 0 is the end. At most
-// `max`.
+// Iterates over the largest size of each place, up to `max`. `rows` 0 begins; 0 ends.
 uint64_t service_curve_next_size(uint64_t rows, uint64_t max);
 
 #endif

@@ -14,10 +14,10 @@ struct timekeeper {
   pthread_mutex_t lock;   // guards all below and every timer's fields
   pthread_cond_t changed; // for the thread: an earlier timer, or the end
   pthread_cond_t fired;   // for timekeeper_cancel: a callback returned
-  const timer *running;   // whose callback runs; NULL from its own cancelling on
+  const timer *running;   // its callback runs; NULL once the callback cancelled it
   pthread_t runner;       // on this thread
   heap heap;
-  uint64_t sleeping_until_ns; // what the thread waits for; 0 while it does not sleep
+  uint64_t sleeping_until_ns; // when the thread will wake; 0 while it does not sleep
   bool stopped;
   bool has_thread;
   pthread_t thread;
@@ -36,7 +36,7 @@ static error *make_timekeeper(clock_source clock, timekeeper **k)
   return NULL;
 }
 
-// Puts the timer into the heap, where it is not. Locked.
+// Puts an unarmed timer into the heap. Locked.
 static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 {
   assert(lock_is_held(&k->lock) && !t->firing);
@@ -55,7 +55,7 @@ static void fire(timekeeper *k, timer *t, uint64_t now_ns)
   pthread_mutex_unlock(&k->lock);
   uint64_t next_ns = t->callback(t->context, now_ns);
   pthread_mutex_lock(&k->lock);
-  if (k->running == NULL) // it may be gone
+  if (k->running == NULL) // the timer may be freed
     return;
   k->running = NULL;
   t->firing = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A place where one thread sleeps until another wakes it or a moment comes: a futex word. Wakes
-// exactly the thread that is meant, without the herd of a condition variable.
+// exactly the intended thread, without the thundering herd of a condition variable.
 #ifndef NEREID_SCHEDULE_WAITER_H
 #define NEREID_SCHEDULE_WAITER_H
 
@@ -17,12 +17,12 @@ static inline void waiter_reset(waiter *w)
 }
 
 // Sleeps until the waiter is signalled or until `until_ns` of CLOCK_MONOTONIC (CLOCK_NEVER: without
-// end). The caller finds out which under its own lock.
+// end). The caller finds out which by checking under its own lock.
 void waiter_sleep(waiter *w, uint64_t until_ns);
 
-// In two steps, so that the kernel is entered after the lock is released: signal under the lock
-// that keeps `w` alive, then wake with no lock held. Between the two the sleeper may have gone
-// already: waiter_wake uses only the address, and a wake-up too many is harmless.
+// Two steps, so that the system call comes after the lock is released: signal under the lock that
+// keeps `w` alive, then wake without a lock. The sleeper may be gone in between: waiter_wake uses
+// only the address, and an extra wake-up is harmless.
 static inline void waiter_signal(waiter *w)
 {
   // Release: the sleeper that sees it also sees what was written before.

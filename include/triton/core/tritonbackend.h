@@ -7,8 +7,8 @@
 //  - Objects that an entry point receives are the server's; they are valid from the
 //    ...Initialize to the ...Finalize.
 //  - A backend handles the requests and responses of an instance on the thread of
-//    TRITONBACKEND_ModelInstanceExecute; what it does on threads of its own it must order
-//    itself. Different instances run at the same time.
+//    TRITONBACKEND_ModelInstanceExecute; it must order work on its own threads itself.
+//    Different instances run at the same time.
 #pragma once
 
 #include "triton/core/tritonserver.h"
@@ -50,7 +50,7 @@ typedef struct TRITONBACKEND_Batcher TRITONBACKEND_Batcher;
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *TRITONBACKEND_ApiVersion(uint32_t *major,
                                                                     uint32_t *minor);
 
-/// How a location is to be understood. FILESYSTEM: a path of a directory.
+/// The meaning of a location. FILESYSTEM: the path of a directory.
 typedef enum TRITONBACKEND_artifacttype_enum {
   TRITONBACKEND_ARTIFACT_FILESYSTEM
 } TRITONBACKEND_ArtifactType;
@@ -71,9 +71,9 @@ TRITONBACKEND_MemoryManagerFree(TRITONBACKEND_MemoryManager *manager, void *buff
 
 // --- Inputs. They belong to their request and are valid until it is released.
 
-/// What an input is. Each of the returning pointers may be NULL. `*byte_size` is the size of
-/// all its buffers together, `*buffer_count` how many there are; the first dimension of the
-/// shape is the batch where the model batches.
+/// The input's properties. Each returning pointer may be NULL. `*byte_size` is the size of all its
+/// buffers together, `*buffer_count` their number; the first dimension of the shape is the batch
+/// where the model batches.
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, const char **name,
                               TRITONSERVER_DataType *datatype, const int64_t **shape,
@@ -126,8 +126,8 @@ TRITONBACKEND_OutputBufferAttributes(TRITONBACKEND_Output *output,
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *request,
                                                                    const char **id);
 
-/// Did the client cancel? A backend that works long asks from time to time and then ends the
-/// request with a CANCELLED error.
+/// Did the client cancel? A slow backend should ask from time to time, and then end the request
+/// with a CANCELLED error.
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request *request, bool *is_cancelled);
 
@@ -218,7 +218,7 @@ TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ResponseFactoryNew(TRITONBACKEND_ResponseFactory **factory,
                                  TRITONBACKEND_Request *request);
 
-/// Releases a factory; its responses go on.
+/// Releases a factory; its responses stay valid.
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ResponseFactoryDelete(TRITONBACKEND_ResponseFactory *factory);
 
@@ -366,7 +366,7 @@ TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelConfig(TRITONBACKEND_Model *model, uint32_t config_version,
                           TRITONSERVER_Message **model_config);
 
-/// Should the backend fill in what the configuration leaves open?
+/// Should the backend complete the configuration?
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelAutoCompleteConfig(TRITONBACKEND_Model *model, bool *auto_complete_config);
 
@@ -405,7 +405,7 @@ TRITONBACKEND_ModelReportMemoryUsage(TRITONBACKEND_Model *model,
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceName(TRITONBACKEND_ModelInstance *instance, const char **name);
 
-/// What the instance runs on.
+/// The kind of hardware that the instance runs on.
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceKind(TRITONBACKEND_ModelInstance *instance,
                                 TRITONSERVER_InstanceGroupKind *kind);
@@ -419,7 +419,7 @@ TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceHostPolicy(TRITONBACKEND_ModelInstance *instance,
                                       TRITONSERVER_Message **host_policy);
 
-/// Is this an instance that gets no requests and only answers to the model's other instances?
+/// Is the instance passive, without requests from the scheduler?
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceIsPassive(TRITONBACKEND_ModelInstance *instance, bool *is_passive);
 
@@ -525,7 +525,8 @@ TRITONBACKEND_DECLSPEC TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatc
     uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns);
 
 // --- Entry points: a backend's library defines these, the server calls them. Only
-// --- TRITONBACKEND_ModelInstanceExecute is a must. What they store with ...SetState is theirs.
+// --- TRITONBACKEND_ModelInstanceExecute is required. Pointers given to ...SetState stay the
+// backend's.
 
 /// Called once after the library is loaded, before anything else. An error refuses the backend
 /// and every model that needs it.
@@ -595,7 +596,7 @@ TRITONBACKEND_ModelBatcherInitialize(TRITONBACKEND_Batcher **batcher, TRITONBACK
 TRITONBACKEND_ISPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelBatcherFinalize(TRITONBACKEND_Batcher *batcher);
 
-/// May `request` join the batch? Without it the batch closes. `userp` is the batch's state.
+/// May `request` join the batch? If not, the batch closes. `userp` is the batch's state.
 TRITONBACKEND_ISPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelBatchIncludeRequest(TRITONBACKEND_Request *request, void *userp,
                                        bool *should_include);

@@ -29,14 +29,14 @@ typedef struct TRITONREPOAGENT_AgentModel TRITONREPOAGENT_AgentModel;
 TRITONREPOAGENT_DECLSPEC TRITONSERVER_Error *TRITONREPOAGENT_ApiVersion(uint32_t *major,
                                                                         uint32_t *minor);
 
-/// Where a model's files are. FILESYSTEM: a directory of this machine. REMOTE_FILESYSTEM: an
+/// The place of a model's files. FILESYSTEM: a directory of this machine. REMOTE_FILESYSTEM: an
 /// address that the server can read.
 typedef enum TRITONREPOAGENT_artifacttype_enum {
   TRITONREPOAGENT_ARTIFACT_FILESYSTEM,
   TRITONREPOAGENT_ARTIFACT_REMOTE_FILESYSTEM
 } TRITONREPOAGENT_ArtifactType;
 
-/// What happens to the model. LOAD is followed by LOAD_COMPLETE or LOAD_FAIL; UNLOAD by
+/// The steps in a model's life. LOAD is followed by LOAD_COMPLETE or LOAD_FAIL; UNLOAD by
 /// UNLOAD_COMPLETE. LOAD_FAIL is the last action of a model, and so is UNLOAD_COMPLETE.
 typedef enum TRITONREPOAGENT_actiontype_enum {
   TRITONREPOAGENT_ACTION_LOAD,
@@ -48,7 +48,7 @@ typedef enum TRITONREPOAGENT_actiontype_enum {
 
 // --- Functions of the server for agents
 
-/// Where the model's files are now, after the agents before this one; borrowed until the action
+/// The present location of the model's files, as set by earlier agents; borrowed until the action
 /// ends.
 TRITONREPOAGENT_DECLSPEC TRITONSERVER_Error *TRITONREPOAGENT_ModelRepositoryLocation(
     TRITONREPOAGENT_Agent *agent, TRITONREPOAGENT_AgentModel *model,
@@ -65,7 +65,7 @@ TRITONREPOAGENT_DECLSPEC TRITONSERVER_Error *TRITONREPOAGENT_ModelRepositoryLoca
 TRITONREPOAGENT_DECLSPEC TRITONSERVER_Error *TRITONREPOAGENT_ModelRepositoryLocationRelease(
     TRITONREPOAGENT_Agent *agent, TRITONREPOAGENT_AgentModel *model, const char *location);
 
-/// During LOAD: the model is to be loaded from `location` from here on. INVALID_ARG during any
+/// During LOAD: the server loads the model from `location` from now on. INVALID_ARG during any
 /// other action.
 TRITONREPOAGENT_DECLSPEC TRITONSERVER_Error *TRITONREPOAGENT_ModelRepositoryUpdate(
     TRITONREPOAGENT_Agent *agent, TRITONREPOAGENT_AgentModel *model,
@@ -105,7 +105,7 @@ TRITONREPOAGENT_DECLSPEC TRITONSERVER_Error *TRITONREPOAGENT_SetState(TRITONREPO
                                                                       void *state);
 
 // --- Entry points: an agent's library defines these, the server calls them. Only
-// --- TRITONREPOAGENT_ModelAction is a must.
+// --- TRITONREPOAGENT_ModelAction is required.
 
 /// Called once after the library is loaded. An error refuses the agent and the models that name
 /// it.

@@ -5,9 +5,9 @@
 //
 // Rules that hold for every function unless its own comment says otherwise:
 //  - The returned TRITONSERVER_Error is NULL on success. Otherwise the caller owns it
-//    (TRITONSERVER_ErrorDelete), and what the function should have stored through its pointers
-//    is not valid.
-//  - What a ...New function makes is the caller's and is released with the matching ...Delete.
+//    (TRITONSERVER_ErrorDelete), and results stored through pointers are not valid.
+//  - The caller owns the object that a ...New function makes, and releases it with the matching
+//    ...Delete.
 //  - Strings and arrays that are passed in are copied. Strings and arrays that come out are
 //    borrowed: they live as long as the object that they were asked from and until it is
 //    changed.
@@ -87,8 +87,7 @@ TRITONSERVER_DECLSPEC TRITONSERVER_DataType TRITONSERVER_StringToDataType(const 
 /// Bytes of one element; 0 for BYTES and for values that are no data type.
 TRITONSERVER_DECLSPEC uint32_t TRITONSERVER_DataTypeByteSize(TRITONSERVER_DataType datatype);
 
-/// Where a buffer lives. The id that comes along with it is the CUDA device for GPU and a NUMA
-/// hint, usually 0, for the others.
+/// The memory of a buffer. Its id is the CUDA device for GPU, else a NUMA hint, usually 0.
 typedef enum TRITONSERVER_memorytype_enum {
   TRITONSERVER_MEMORY_CPU,
   TRITONSERVER_MEMORY_CPU_PINNED,
@@ -98,7 +97,7 @@ typedef enum TRITONSERVER_memorytype_enum {
 /// "CPU", "CPU_PINNED", "GPU", else "<invalid>". The string is static.
 TRITONSERVER_DECLSPEC const char *TRITONSERVER_MemoryTypeString(TRITONSERVER_MemoryType memtype);
 
-/// Types of a parameter's value and what a pointer to the value points to: STRING char[]
+/// Types of a parameter's value, with the C type behind a pointer to the value: STRING char[]
 /// (NUL-terminated), INT int64_t, BOOL bool, DOUBLE double, BYTES the bytes.
 typedef enum TRITONSERVER_parametertype_enum {
   TRITONSERVER_PARAMETER_STRING,
@@ -126,7 +125,7 @@ TRITONSERVER_ParameterBytesNew(const char *name, const void *byte_ptr, uint64_t 
 /// Releases a parameter. NULL is allowed.
 TRITONSERVER_DECLSPEC void TRITONSERVER_ParameterDelete(TRITONSERVER_Parameter *parameter);
 
-/// What an instance of a model runs on. MODEL leaves the choice to the model itself.
+/// The hardware for an instance of a model. MODEL leaves the choice to the model itself.
 typedef enum TRITONSERVER_instancegroupkind_enum {
   TRITONSERVER_INSTANCEGROUPKIND_AUTO,
   TRITONSERVER_INSTANCEGROUPKIND_CPU,
@@ -157,11 +156,11 @@ typedef enum TRITONSERVER_logformat_enum {
   TRITONSERVER_LOG_ISO8601
 } TRITONSERVER_LogFormat;
 
-/// Would a message of this level be written now? Ask before building an expensive text. Any
+/// Whether a message of this level would be written now. Ask before building an expensive text. Any
 /// thread.
 TRITONSERVER_DECLSPEC bool TRITONSERVER_LogIsEnabled(TRITONSERVER_LogLevel level);
 
-/// Writes one line when the level is enabled. `filename` and `line` are the place it speaks of.
+/// Writes one line when the level is enabled. `filename` and `line` are the place that it is about.
 /// Any thread. INVALID_ARG for an unknown level.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_LogMessage(TRITONSERVER_LogLevel level,
                                                                   const char *filename, int line,
@@ -169,7 +168,7 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_LogMessage(TRITONSERVER_L
 
 // --- Errors
 
-/// What went wrong, as far as a program wants to know it.
+/// The kinds of errors that programs distinguish.
 typedef enum TRITONSERVER_errorcode_enum {
   TRITONSERVER_ERROR_UNKNOWN,
   TRITONSERVER_ERROR_INTERNAL,
@@ -197,15 +196,15 @@ TRITONSERVER_DECLSPEC const char *TRITONSERVER_ErrorCodeString(TRITONSERVER_Erro
 /// The message. Valid until the error is deleted.
 TRITONSERVER_DECLSPEC const char *TRITONSERVER_ErrorMessage(TRITONSERVER_Error *error);
 
-// --- Response allocator: who provides the memory of output tensors
+// --- Response allocator: provides the memory of output tensors
 
 /// Provides a buffer of `byte_size` bytes for the output `tensor_name`. `memory_type` and
-/// `memory_type_id` are what the model would like; the function stores what it really gives.
-/// `userp` is the pointer registered with the request; `*buffer_userp` is the function's own
-/// tag for this buffer, handed to the release function and shown by
-/// TRITONSERVER_InferenceResponseOutput. With `byte_size` 0 `*buffer` may be NULL. On an error
-/// the outputs are ignored and the response fails with that error. Called on the thread that
-/// produces the response; calls for different responses may run at the same time.
+/// `memory_type_id` are the model's wish; the function stores the actual ones. `userp` is the
+/// pointer registered with the request; `*buffer_userp` is the function's own tag for this buffer,
+/// handed to the release function and shown by TRITONSERVER_InferenceResponseOutput. With
+/// `byte_size` 0 `*buffer` may be NULL. On an error the outputs are ignored and the response fails
+/// with that error. Called on the thread that produces the response; calls for different responses
+/// may run at the same time.
 typedef TRITONSERVER_Error *(*TRITONSERVER_ResponseAllocatorAllocFn_t)(
     TRITONSERVER_ResponseAllocator *allocator, const char *tensor_name, size_t byte_size,
     TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, void *userp, void **buffer,
@@ -260,13 +259,13 @@ TRITONSERVER_ResponseAllocatorDelete(TRITONSERVER_ResponseAllocator *allocator);
 
 // --- Messages: JSON texts that cross the interface
 
-/// Makes a message of a copy of `byte_size` bytes at `base`. The text is not checked here but
-/// by whoever reads the message.
+/// Makes a message of a copy of `byte_size` bytes at `base`. The text is not checked; readers of
+/// the message check it.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_MessageNewFromSerializedJson(TRITONSERVER_Message **message, const char *base,
                                           size_t byte_size);
 
-/// Releases a message and the text that was got from it.
+/// Releases a message and its text.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_MessageDelete(TRITONSERVER_Message *message);
 
 /// The message's JSON text: `*byte_size` bytes, not necessarily NUL-terminated, owned by the
@@ -293,7 +292,7 @@ TRITONSERVER_MetricsFormatted(TRITONSERVER_Metrics *metrics, TRITONSERVER_Metric
 
 // --- Traces of single requests
 
-/// What a trace records; bits that may be combined. MIN and MAX are old names, taken as
+/// The contents of a trace; bits that may be combined. MIN and MAX are old names, taken as
 /// TIMESTAMPS.
 typedef enum tritonserver_tracelevel_enum {
 
@@ -346,8 +345,8 @@ typedef void (*TRITONSERVER_InferenceTraceTensorActivityFn_t)(
     const int64_t *shape, uint64_t dim_count, TRITONSERVER_MemoryType memory_type,
     int64_t memory_type_id, void *userp);
 
-/// Gives `trace` back to its maker, who deletes it, after all that were spawned from it. No
-/// activity is reported on it afterwards.
+/// Gives `trace` back to its maker, who deletes it, after all traces spawned from it. No activity
+/// is reported on it afterwards.
 typedef void (*TRITONSERVER_InferenceTraceReleaseFn_t)(TRITONSERVER_InferenceTrace *trace,
                                                        void *userp);
 
@@ -437,7 +436,7 @@ typedef void (*TRITONSERVER_InferenceRequestReleaseFn_t)(TRITONSERVER_InferenceR
                                                          uint32_t flags, void *userp);
 
 /// Receives a response, which the callee owns and deletes. `response` is NULL when `flags` has
-/// FINAL and there is nothing else to say. Runs on a server thread and must not block.
+/// FINAL and there is nothing else to send. Runs on a server thread and must not block.
 typedef void (*TRITONSERVER_InferenceResponseCompleteFn_t)(TRITONSERVER_InferenceResponse *response,
                                                            uint32_t flags, void *userp);
 
@@ -449,8 +448,8 @@ TRITONSERVER_InferenceRequestNew(TRITONSERVER_InferenceRequest **inference_reque
                                  TRITONSERVER_Server *server, const char *model_name,
                                  int64_t model_version);
 
-/// Releases a request that the caller owns, i.e. not between TRITONSERVER_ServerInferAsync and
-/// the release callback.
+/// Releases a request that the caller owns: not between TRITONSERVER_ServerInferAsync and the
+/// release callback.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRequest *inference_request);
 
@@ -494,8 +493,9 @@ TRITONSERVER_InferenceRequestSetCorrelationId(TRITONSERVER_InferenceRequest *inf
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetCorrelationIdString(
     TRITONSERVER_InferenceRequest *inference_request, const char *correlation_id);
 
-/// Asks for cancellation. The request ends with CANCELLED where the server or its backend still
-/// can; a response that is under way comes normally. Any thread, as long as the request exists.
+/// Asks for cancellation. The request ends with CANCELLED if the server or its backend can still
+/// end it; a response that is under way arrives normally. Any thread, as long as the request
+/// exists.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestCancel(TRITONSERVER_InferenceRequest *inference_request);
 
@@ -530,8 +530,8 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestTimeoutMicroseconds(TRITONSERVER_InferenceRequest *inference_request,
                                                  uint64_t *timeout_us);
 
-/// How long the request may wait in the queue, where the model's queue policy lets requests say
-/// so; 0 for no limit.
+/// Sets how long the request may wait in the queue, if the model's queue policy permits that; 0 for
+/// no limit.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(
     TRITONSERVER_InferenceRequest *inference_request, uint64_t timeout_us);
 
@@ -598,12 +598,12 @@ TRITONSERVER_InferenceRequestRemoveRequestedOutput(TRITONSERVER_InferenceRequest
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_InferenceRequestRemoveAllRequestedOutputs(
     TRITONSERVER_InferenceRequest *inference_request);
 
-/// Sets who gets the request back. Needed before TRITONSERVER_ServerInferAsync.
+/// Sets the callback that gets the request back. Needed before TRITONSERVER_ServerInferAsync.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetReleaseCallback(
     TRITONSERVER_InferenceRequest *inference_request,
     TRITONSERVER_InferenceRequestReleaseFn_t request_release_fn, void *request_release_userp);
 
-/// Sets who provides output memory and who gets the responses. Needed before
+/// Sets the allocator of output memory and the callback for responses. Needed before
 /// TRITONSERVER_ServerInferAsync. The allocator is borrowed and must outlive the responses.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetResponseCallback(
     TRITONSERVER_InferenceRequest *inference_request,
@@ -753,7 +753,7 @@ typedef enum tritonserver_ratelimitmode_enum {
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsNew(TRITONSERVER_ServerOptions **options);
 
-/// Releases options; a server made from them goes on. NULL is allowed.
+/// Releases options; a server made from them keeps its copy. NULL is allowed.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsDelete(TRITONSERVER_ServerOptions *options);
 
@@ -766,7 +766,7 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetModelRepositoryPath(TRITONSERVER_ServerOptions *options,
                                                  const char *model_repository_path);
 
-/// Sets who decides what is loaded (POLL). INVALID_ARG for an unknown mode.
+/// Sets how models are chosen for loading (POLL). INVALID_ARG for an unknown mode.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetModelControlMode(TRITONSERVER_ServerOptions *options,
                                               TRITONSERVER_ModelControlMode mode);
@@ -777,8 +777,8 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetStartupModel(TRITONSERVER_ServerOptions *options,
                                           const char *model_name);
 
-/// True: every model needs a complete configuration. False: what a model file tells about
-/// itself is filled in (true).
+/// True: every model needs a complete configuration. False: missing fields are filled in from the
+/// model file (true).
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetStrictModelConfig(TRITONSERVER_ServerOptions *options, bool strict);
 
@@ -825,7 +825,7 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetCacheConfig(TRITONSERVER_ServerOptions *options,
                                          const char *cache_name, const char *config_json);
 
-/// Where cache libraries are looked for.
+/// The directory with cache libraries.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetCacheDirectory(TRITONSERVER_ServerOptions *options,
                                             const char *cache_dir);
@@ -872,8 +872,8 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetEnablePeerAccess(TRITONSERVER_ServerOptions *options,
                                               bool enable_peer_access);
 
-/// Writes the log into `file` from now on; NULL or "" for the standard streams. An error says
-/// why the file cannot be opened; the log then stays where it was.
+/// Writes the log into `file` from now on; NULL or "" for the standard streams. On an error the log
+/// stays where it was.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetLogFile(TRITONSERVER_ServerOptions *options, const char *file);
 
@@ -915,12 +915,12 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetMetricsInterval(TRITONSERVER_ServerOptions *options,
                                              uint64_t metrics_interval_ms);
 
-/// Where backend libraries are looked for.
+/// The directory with backend libraries.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetBackendDirectory(TRITONSERVER_ServerOptions *options,
                                               const char *backend_dir);
 
-/// Where repository agents are looked for.
+/// The directory with repository agents.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetRepoAgentDirectory(TRITONSERVER_ServerOptions *options,
                                                 const char *repoagent_dir);
@@ -959,7 +959,7 @@ typedef enum tritonserver_batchflag_enum {
   TRITONSERVER_BATCH_FIRST_DIM = 2
 } TRITONSERVER_ModelBatchFlag;
 
-/// Bits of TRITONSERVER_ServerModelIndex. READY: only models that can be asked now.
+/// Bits of TRITONSERVER_ServerModelIndex. READY: only models that are ready now.
 typedef enum tritonserver_modelindexflag_enum {
   TRITONSERVER_INDEX_FLAG_READY = 1
 } TRITONSERVER_ModelIndexFlag;
@@ -989,8 +989,8 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerSetExitTimeout(TRITONSERVER_Server *server, unsigned int timeout);
 
 /// Adds a repository while the server runs, with EXPLICIT control only (else UNSUPPORTED).
-/// `name_mapping` has string parameters whose name is a directory's and whose value is the model's
-/// name. ALREADY_EXISTS when the path or a model's name is taken.
+/// `name_mapping` has string parameters: the name is a directory's, the value the model's name.
+/// ALREADY_EXISTS when the path or a model's name is taken.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerRegisterModelRepository(TRITONSERVER_Server *server, const char *repository_path,
                                            const TRITONSERVER_Parameter **name_mapping,
@@ -1061,9 +1061,9 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerModelIndex(TRITONSERVER_Server *server, uint32_t flags,
                               TRITONSERVER_Message **model_index);
 
-/// Loads a model, or loads it again with what its directory holds now. Returns when it is ready or
-/// has failed; requests to the old state of it are not disturbed. Needs EXPLICIT control, else
-/// UNAVAILABLE.
+/// Loads a model, or loads it again from the present content of its directory. Returns when it is
+/// ready or has failed; requests to the former model are not disturbed. Needs EXPLICIT control,
+/// else UNAVAILABLE.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_ServerLoadModel(TRITONSERVER_Server *server,
                                                                        const char *model_name);
 
@@ -1098,7 +1098,7 @@ TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *server,
 // --- Custom metrics: families and metrics of the program or of a backend, shown with the
 // --- server's own. Any thread.
 
-/// What a metric is, with Prometheus' meaning.
+/// Kinds of metrics, with Prometheus' meaning.
 typedef enum TRITONSERVER_metrickind_enum {
   TRITONSERVER_METRIC_KIND_COUNTER,
   TRITONSERVER_METRIC_KIND_GAUGE,
@@ -1128,7 +1128,7 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_MetricArgsSetHistogram(TRITONSERVER_MetricArgs *args, const double *buckets,
                                     uint64_t buckets_count);
 
-/// Releases arguments; metrics made with them go on.
+/// Releases arguments; metrics made with them stay valid.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_MetricArgsDelete(TRITONSERVER_MetricArgs *args);
 
