@@ -29,6 +29,7 @@ METRICS = (sides.nereid_metrics, sides.triton_metrics)
 SCRAPES = (1000, 5000)
 CACHED = (sides.nereid_cached, sides.triton_cached)
 MISSED = (*CACHED, sides.without_cache)
+TLS = (sides.nereid, sides.nereid_tls)
 TRACED = (sides.nereid_traced, sides.triton_traced)
 NOT_TRACED = (sides.nereid, sides.traced)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
@@ -137,8 +138,8 @@ LOADS = (
     Load("small JSON, batcher", BOTH, "small", small, (1, 32, 512), ALL),
     Load("small JSON, plain", BOTH, "plain", small, (1, 32, 512), ALL),
     Load("small binary, plain", BOTH, "plain", small_binary, (1, 32, 512), ALL),
-    Load("small binary, over TLS", (sides.nereid_tls,), "plain", small_binary, (1, 32), ALL),
-    Load("small JSON, over TLS", (sides.nereid_tls,), "plain", small, (1, 32), ALL),
+    Load("small binary, over TLS", TLS, "plain", small_binary, (1, 32), ALL),
+    Load("small JSON, over TLS", TLS, "plain", small, (1, 32), ALL),
     Load("small JSON, the floor", FLOOR, "small", small, (1, 32, 512), ALL),
     # Triton 2.51 dies of a signal when it traces each request of 32 connections.
     Load("small JSON, plain, each traced", TRACED, "plain", small, (1,), ALL),
