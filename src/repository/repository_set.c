@@ -6,6 +6,7 @@
 #include "base/refcount.h"
 #include "base/thread.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ void repository_set_fini(repository_set *set)
 repository_list *repository_set_take(repository_set *set)
 {
   LOCK_SCOPE(&set->lock);
+  assert(set->list != NULL);
   refcount_take(&set->list->references);
   return set->list;
 }
@@ -144,6 +146,7 @@ static error *check_new(const repository_list *list, const repository_place *add
 static error *change(repository_set *set, size_t left_out, const repository_place *added)
 {
   const repository_list *now = set->list;
+  assert(lock_is_held(&set->lock) && left_out <= now->count);
   AUTO_REPOSITORIES repository_list *next = new_list(now->count + 1);
   if (next == NULL)
     return error_no_memory();

@@ -5,6 +5,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container_of.h"
+#include "base/thread.h"
+
+#include <assert.h>
 
 static void free_record(trace_record *r)
 {
@@ -42,6 +45,7 @@ static void export_waiting(writer *w)
   exporter *e = container_of(w, exporter, writer);
   trace_record *first = e->first;
   trace_setting *replaced = e->replaced;
+  assert(lock_is_held(&w->lock) && *e->end == NULL);
   e->first = NULL;
   e->end = &e->first;
   e->replaced = NULL;
@@ -59,6 +63,7 @@ static bool queue_record(exporter *e, trace_record *r)
   LOCK_SCOPE(&e->writer.lock);
   if (r->incomplete || !writer_admit(&e->writer, weight))
     return false;
+  assert(*e->end == NULL);
   r->next = NULL;
   *e->end = r;
   e->end = &r->next;
@@ -71,7 +76,9 @@ void exporter_add(exporter *e, trace_record *r)
     return;
   writer_count_lost(&e->writer, 1);
   // The file is written when all created records are there; this one will not come.
-  atomic_fetch_sub_explicit(&r->setting->created, 1, memory_order_relaxed);
+  uint64_t created = atomic_fetch_sub_explicit(&r->setting->created, 1, memory_order_relaxed);
+  assert(created > 0);
+  (void)created;
   free_record(r);
 }
 
@@ -79,6 +86,7 @@ void exporter_retire(exporter *e, trace_setting *s)
 {
   LOCK_SCOPE(&e->writer.lock);
   trace_setting **end = &e->replaced;
+  assert(s->next_replaced == NULL);
   while (*end != NULL)
     end = &(*end)->next_replaced;
   *end = s;

@@ -4,8 +4,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "frontend/trace/settings.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,7 @@ static bool reserve_bytes(size_t size)
 static void *allocate_counted(trace_record *r, size_t size)
 {
   void *memory = NULL;
+  assert(r->bytes <= RECORD_MAX_BYTES);
   if (!r->incomplete && size <= RECORD_MAX_BYTES - r->bytes && reserve_bytes(size)) {
     r->bytes += size;
     memory = arena_allocate(&r->memory, size);
@@ -73,6 +76,7 @@ static trace_part *find_part(trace_record *r, uint64_t id)
 static void append_event(trace_record *r, trace_part *part, int activity, const char *name,
                          uint64_t moment_ns, const trace_tensor *tensor)
 {
+  assert(lock_is_held(&r->lock));
   trace_event *event = part == NULL ? NULL : allocate_counted(r, sizeof(*event));
   if (event == NULL)
     return;
@@ -110,6 +114,7 @@ static void give_context(trace_record *r, trace_part *part, TRITONSERVER_Inferen
 static trace_part *part_of(trace_record *r, TRITONSERVER_InferenceTrace *trace)
 {
   uint64_t id = 0;
+  assert(lock_is_held(&r->lock));
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceId(trace, &id));
   trace_part *part = find_part(r, id);
   if (part == NULL || part->model_name != NULL)
@@ -308,7 +313,9 @@ trace_record *record_new(trace_setting *setting)
 
 void record_free(trace_record *r)
 {
-  atomic_fetch_sub_explicit(&all_bytes, r->bytes, memory_order_relaxed);
+  size_t all = atomic_fetch_sub_explicit(&all_bytes, r->bytes, memory_order_relaxed);
+  assert(all >= r->bytes);
+  (void)all;
   arena_fini(&r->memory);
   pthread_mutex_destroy(&r->lock);
   free(r);

@@ -9,6 +9,7 @@
 #include "frontend/trace/record.h"
 #include "frontend/trace/settings.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static error *make_exporter(trace_service *s)
   exporter *made;
   RETURN_IF_ERROR(s->config.mode == TRACE_MODE_TRITON ? file_exporter_new(&s->config, &made)
                                                       : otlp_exporter_new(&s->config, &made));
+  assert(s->exporter == NULL);
   RETURN_IF_ERROR(exporter_start(made));
   s->exporter = made;
   return NULL;
@@ -57,6 +59,7 @@ static error *make_exporter(trace_service *s)
 static error *refresh_exporter(trace_service *s)
 {
   bool on = trace_settings_any_on(&s->settings);
+  assert(s->exporter != NULL || !atomic_load_explicit(&s->on, memory_order_relaxed));
   if (on && s->exporter == NULL)
     RETURN_IF_ERROR(make_exporter(s));
   atomic_store_explicit(&s->on, on, memory_order_relaxed);
@@ -106,6 +109,7 @@ bool trace_service_is_on(const trace_service *s)
 static void record_finished(trace_record *r)
 {
   trace_service *s = r->service;
+  assert(s->exporter != NULL);
   exporter_add(s->exporter, r);
   service_unref(s);
 }

@@ -4,6 +4,7 @@
 #ifndef NEREID_FRONTEND_COMMON_NET_DRAIN_H
 #define NEREID_FRONTEND_COMMON_NET_DRAIN_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -37,7 +38,9 @@ void drain_signal(drain *d);
 // either this thread sees that the drain has begun, or the waiting thread sees the new count.
 static inline void drain_count_down(drain *d, _Atomic size_t *count)
 {
-  if (atomic_fetch_sub(count, 1) == 1 && drain_has_begun(d))
+  size_t before = atomic_fetch_sub(count, 1);
+  assert(before > 0);
+  if (before == 1 && drain_has_begun(d))
     drain_signal(d);
 }
 
