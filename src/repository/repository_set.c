@@ -86,7 +86,6 @@ void repository_set_fini(repository_set *set)
 repository_list *repository_set_take(repository_set *set)
 {
   LOCK_SCOPE(&set->lock);
-  assert(set->list != NULL);
   refcount_take(&set->list->references);
   return set->list;
 }
