@@ -251,29 +251,27 @@ static bool try_near(search_state *h)
   return false;
 }
 
-static bool try_variables(search_state *h)
+// Environments that variables name, where others may have put something.
+static bool try_variables(search_state *h, const char *const *names)
 {
-  static const char *const names[] = {"NEREID_PYTHON_ENV", "VIRTUAL_ENV", "CONDA_PREFIX",
-                                      "PYTHONHOME"};
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-    if (try_environment(h, h->search->system->variable(names[i])))
-      return true;
-  return false;
+  bool found = false;
+  h->checks = true;
+  for (; *names != NULL && !found; names++)
+    found = try_environment(h, h->search->system->variable(*names));
+  h->checks = false;
+  return found;
 }
 
 // What was asked for, then what lies nearest: the order of docs/backends.md.
 static bool go(search_state *h)
 {
+  static const char *const of_nereid[] = {"NEREID_PYTHON_ENV", NULL};
+  static const char *const of_shells[] = {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", NULL};
   const framework_search *s = h->search;
   if (s->library != NULL) // who names a library gets that one or none
     return strchr(s->library, '/') != NULL ? try_library(h, s->library) : try_loader(h, s->library);
-  if (try_environment(h, s->python_environment) || try_near(h))
-    return true;
-  h->checks = true;
-  if (try_variables(h))
-    return true;
-  h->checks = false;
-  if (try_executable(h, s->python_executable))
+  if (try_environment(h, s->python_environment) || try_variables(h, of_nereid) || try_near(h) ||
+      try_variables(h, of_shells) || try_executable(h, s->python_executable))
     return true;
   h->checks = true;
   return try_path(h, "python3");

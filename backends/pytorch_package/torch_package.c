@@ -2,13 +2,12 @@
 // Reads a package by libarchive; see torch_package.h.
 #include "torch_package.h"
 
+#include "archive_library.h"
 #include "backend_error.h"
 #include "base/buffer.h"
 #include "base/files.h"
 #include "torch_open.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +25,7 @@
 #define CHECK_VARIABLE      "AOTI_RUNTIME_CHECK_INPUTS" // read by the shared object
 
 typedef struct reading {
+  const archive_library *library;
   struct archive *archive;
   const char *path;
   char model[MOST_NAME_BYTES]; // whose folder is read
@@ -34,7 +34,7 @@ typedef struct reading {
 
 static TRITONSERVER_Error *unreadable(const reading *self)
 {
-  const char *why = archive_error_string(self->archive);
+  const char *why = self->library->error_string(self->archive);
   return backend_error_invalid("'%s' is no package of a compiled model (.pt2): %s", self->path,
                                why != NULL ? why : "it cannot be read");
 }
@@ -73,7 +73,7 @@ static TRITONSERVER_Error *copy_to_memory(const reading *self, int *to)
   *to = torch_memory_file("a part of a package"); // memfd_create refuses a long name
   if (*to < 0)
     return backend_error_no_memory(self->path);
-  while ((size = archive_read_data(self->archive, block, sizeof(block))) > 0)
+  while ((size = self->library->read_data(self->archive, block, sizeof(block))) > 0)
     if (!files_write(*to, block, (size_t)size))
       return backend_error_unavailable("'%s' does not fit into memory: %s", self->path,
                                        strerror(errno));
@@ -89,7 +89,7 @@ static TRITONSERVER_Error *read_json(const reading *self, const char *file, json
     char *room = buffer_reserve(&text, BLOCK_BYTES);
     if (room == NULL)
       return backend_error_no_memory(self->path);
-    size = archive_read_data(self->archive, room, BLOCK_BYTES);
+    size = self->library->read_data(self->archive, room, BLOCK_BYTES);
     text.size += size > 0 ? (size_t)size : 0;
   } while (size > 0 && text.size <= MOST_JSON_BYTES);
   if (size != 0)
@@ -145,20 +145,21 @@ static TRITONSERVER_Error *walk(reading *self, int file,
 {
   struct archive_entry *entry;
   TRITONSERVER_Error *error = NULL;
-  self->archive = archive_read_new();
+  self->archive = self->library->read_new();
   if (self->archive == NULL)
     return backend_error_no_memory(self->path);
-  archive_read_support_format_zip(self->archive);
+  self->library->read_support_format_zip(self->archive);
   if (lseek(file, 0, SEEK_SET) < 0 ||
-      archive_read_open_fd(self->archive, file, BLOCK_BYTES) != ARCHIVE_OK)
+      self->library->read_open_fd(self->archive, file, BLOCK_BYTES) != ARCHIVE_OK)
     error = unreadable(self);
   while (error == NULL) {
-    const int result = archive_read_next_header(self->archive, &entry);
+    const int result = self->library->read_next_header(self->archive, &entry);
     if (result == ARCHIVE_EOF)
       break;
-    error = result < ARCHIVE_WARN ? unreadable(self) : visit(self, archive_entry_pathname(entry));
+    error = result < ARCHIVE_WARN ? unreadable(self)
+                                  : visit(self, self->library->entry_pathname(entry));
   }
-  archive_read_free(self->archive);
+  self->library->read_free(self->archive);
   return error;
 }
 
@@ -168,6 +169,7 @@ TRITONSERVER_Error *torch_package_read(int file, const char *path, torch_package
   package->metadata = json_object();
   if (package->metadata == NULL)
     return backend_error_no_memory(path);
+  BACKEND_RETURN_IF_ERROR(archive_library_open(path, &self.library));
   BACKEND_RETURN_IF_ERROR(walk(&self, file, note_model));
   if (self.model[0] == '\0')
     return backend_error_invalid(

@@ -319,6 +319,20 @@ def test_hostile_archives_are_refused_and_leave_nothing(start, repository, cache
     assert after == [path for path in before if not path.name.startswith("server")]
 
 
+def test_without_libarchive_directories_are_served_and_an_archive_says_what_is_missing(start, repository, cache, virtual, tmp_path):
+    make_model(repository, "directory", virtual)
+    make_model(repository, "archive", tar(virtual, tmp_path / "env.tar.gz", "w:gz"))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/libarchive.so.13").write_text("no library")
+    server = start("--load-model=directory", variables={"LD_LIBRARY_PATH": str(tmp_path / "broken")})
+    with pytest.raises(Exception, match="load failed"):
+        control(server, "load_model", "archive")
+    words = reason(server, "archive")
+    assert f"'{tmp_path}/env.tar.gz' is an archive, which libarchive reads" in words and f"{tmp_path}/broken/libarchive.so.13" in words, words
+    assert told(server, "directory")["prefix"] == str(virtual)
+    assert cached(cache) == []
+
+
 def test_many_loads_of_a_hostile_archive_all_fail(start, repository, cache, tmp_path):
     (tmp_path / "bad.tar.gz").write_bytes(tar_of(*[entry(f"f{i}") for i in range(2000)], entry("../x")))
     for i in range(4):

@@ -198,6 +198,20 @@ static void a_named_library_is_that_one_or_none(void **state)
   assert_not_found("'libmine.so': not in the loader's path");
 }
 
+// Sets the variable to an environment with a library, which is found then.
+static void assert_environment_counts(const char *variable)
+{
+  char site[PATH_MAX];
+  char place[64];
+  snprintf(place, sizeof place, "/env/%s", variable);
+  set(variable, place);
+  snprintf(site, sizeof site, "%s/lib/python3.9/site-packages", place);
+  package(site);
+  snprintf(site, sizeof site,
+           "%s/lib/python3.9/site-packages/onnxruntime/capi/libonnxruntime.so.1.20.1", place);
+  assert_found(site);
+}
+
 static void the_nearest_comes_first(void **state)
 {
   (void)state;
@@ -209,22 +223,13 @@ static void the_nearest_comes_first(void **state)
   binary("/opt/run/bin/python3.11");
   search.python_executable = "/opt/run/bin/python3.11";
   assert_found("/opt/run/lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.1.20.1");
-  static const char *const names[] = {"PYTHONHOME", "CONDA_PREFIX", "VIRTUAL_ENV",
-                                      "NEREID_PYTHON_ENV"};
-  for (size_t i = 0; i < 4; i++) {
-    char site[PATH_MAX];
-    char place[64];
-    snprintf(place, sizeof place, "/env/%s", names[i]);
-    set(names[i], place);
-    snprintf(site, sizeof site, "%s/lib/python3.9/site-packages", place);
-    package(site);
-    snprintf(site, sizeof site,
-             "%s/lib/python3.9/site-packages/onnxruntime/capi/libonnxruntime.so.1.20.1", place);
-    assert_found(site);
-  }
+  static const char *const names[] = {"PYTHONHOME", "CONDA_PREFIX", "VIRTUAL_ENV"};
+  for (size_t i = 0; i < 3; i++)
+    assert_environment_counts(names[i]);
   binary("/usr/lib/nereid/backends/onnxruntime/libonnxruntime.so.1.31.1");
   binary("/usr/lib/nereid/backends/onnxruntime/libonnxruntime.so.1.4.0");
   assert_found("/usr/lib/nereid/backends/onnxruntime/libonnxruntime.so.1.31.1");
+  assert_environment_counts("NEREID_PYTHON_ENV"); // it is named for nereid
   package("/given/lib/python3.12/site-packages");
   search.python_environment = "/given";
   assert_found("/given/lib/python3.12/site-packages/onnxruntime/capi/libonnxruntime.so.1.20.1");

@@ -271,6 +271,13 @@ static void the_environment_then_the_setting_then_the_path_name_the_interpreter(
   expect_error(find(&found, cache, "absent", NULL), "no Python interpreter 'absent'");
   expect_error(find(&found, cache, NULL, path("plain")), "has neither bin/python3 nor bin/python");
   expect_error(find(&found, cache, NULL, path("absent")), "Failed to get the canonical path");
+  setenv("NEREID_PYTHON_ENV", path("venv"), 1);
+  expect_interpreter(cache, NULL, NULL, path("venv/bin/python3"), ENVIRONMENT_VIRTUAL);
+  expect_interpreter(cache, "python3", NULL, path("bin/python3"), ENVIRONMENT_NONE);
+  expect_interpreter(cache, NULL, path("conda"), path("conda/bin/python"), ENVIRONMENT_CONDA);
+  setenv("NEREID_PYTHON_ENV", path("plain"), 1); // has libraries alone
+  expect_interpreter(cache, NULL, NULL, path("bin/python3"), ENVIRONMENT_NONE);
+  unsetenv("NEREID_PYTHON_ENV");
   setenv("PATH", path("absent"), 1);
   expect_error(find(&found, cache, NULL, NULL), "no python3 in PATH");
   make_archive("tar", ENVIRONMENT, 2);

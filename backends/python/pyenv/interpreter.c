@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char ENVIRONMENT[] = "NEREID_PYTHON_ENV";
 static const char MODEL_DIR[] = "$$TRITON_MODEL_DIRECTORY";
 
 static bool is_program(const char *path)
@@ -41,9 +42,24 @@ static char *search(const char *name)
 
 // ---- what the backend's settings name
 
+// That of an environment, or NULL: it may have libraries alone.
+static char *interpreter_in(const char *dir)
+{
+  static const char *const programs[] = {"bin/python3", "bin/python"};
+  for (size_t i = 0; dir != NULL && *dir == '/' && i < 2; i++) {
+    AUTO_FREE char *path = NULL;
+    if (asprintf(&path, "%s/%s", dir, programs[i]) >= 0 && is_program(path))
+      return strdup(path);
+  }
+  return NULL;
+}
+
 static TRITONSERVER_Error *find_installed(const char *setting, char **interpreter)
 {
   const char *wanted = setting == NULL ? "python3" : setting;
+  *interpreter = setting == NULL ? interpreter_in(getenv(ENVIRONMENT)) : NULL;
+  if (*interpreter != NULL)
+    return NULL;
   *interpreter = strchr(wanted, '/') == NULL ? search(wanted)
                  : is_program(wanted)        ? files_absolute(wanted)
                                              : NULL;
@@ -86,17 +102,10 @@ static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
 
 static TRITONSERVER_Error *find_in_dir(python_interpreter *self, const char *path)
 {
-  static const char *const programs[] = {"bin/python3", "bin/python"};
   self->kind = has(self->dir, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
-  for (size_t i = 0; i < 2; i++) {
-    free(self->path);
-    if (asprintf(&self->path, "%s/%s", self->dir, programs[i]) < 0) {
-      self->path = NULL;
-      return backend_error_no_memory("a Python environment");
-    }
-    if (is_program(self->path))
-      return NULL;
-  }
+  self->path = interpreter_in(self->dir);
+  if (self->path != NULL)
+    return NULL;
   return backend_error_invalid("execution environment '%s' has neither bin/python3 nor bin/python",
                                path);
 }

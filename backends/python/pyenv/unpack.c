@@ -2,14 +2,13 @@
 // Reads an archive by libarchive, and checks each entry before it is made.
 #include "pyenv/unpack.h"
 
+#include "archive_library.h"
 #include "backend_error.h"
 #include "base/cleanup.h"
 #include "base/dir.h"
 #include "base/files.h"
 #include "base/string_list.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,6 +26,7 @@ static const char LEADS_OUT[] = "the link leads out of the environment";
 static const char INTERPRETER[] = "bin/python"; // how its name begins
 
 typedef struct unpacking {
+  const archive_library *library;
   struct archive *archive;
   const char *path;
   int dir;
@@ -42,7 +42,7 @@ static TRITONSERVER_Error *refuse(const unpacking *self, const char *entry, cons
 
 static TRITONSERVER_Error *unreadable(const unpacking *self)
 {
-  const char *why = archive_error_string(self->archive);
+  const char *why = self->library->error_string(self->archive);
   return backend_error_invalid("archive '%s' cannot be read: %s", self->path,
                                why == NULL ? "unknown fault" : why);
 }
@@ -122,7 +122,7 @@ static TRITONSERVER_Error *write_content(unpacking *self, const char *name, int 
 {
   char block[BLOCK_BYTES];
   for (;;) {
-    la_ssize_t size = archive_read_data(self->archive, block, sizeof block);
+    la_ssize_t size = self->library->read_data(self->archive, block, sizeof block);
     if (size == 0)
       return NULL;
     if (size < ARCHIVE_WARN)
@@ -140,16 +140,16 @@ static TRITONSERVER_Error *write_content(unpacking *self, const char *name, int 
 // Python takes compiled files only when the time of the source is what it was.
 static TRITONSERVER_Error *make_file(unpacking *self, const char *name, struct archive_entry *entry)
 {
-  mode_t mode = (archive_entry_mode(entry) & 0111) != 0 ? 0700 : 0600;
-  struct timespec times[2] = {
-      {.tv_nsec = UTIME_OMIT},
-      {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
+  mode_t mode = (self->library->entry_mode(entry) & 0111) != 0 ? 0700 : 0600;
+  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                              {.tv_sec = self->library->entry_mtime(entry),
+                               .tv_nsec = self->library->entry_mtime_nsec(entry)}};
   dir_remove_file(self->dir, name); // the later of two entries counts
   AUTO_CLOSE int file = dir_open(self->dir, name, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (file < 0)
     return refuse(self, name, strerror(errno));
   BACKEND_RETURN_IF_ERROR(write_content(self, name, file));
-  if (archive_entry_mtime_is_set(entry) && futimens(file, times) != 0)
+  if (self->library->entry_mtime_is_set(entry) && futimens(file, times) != 0)
     return refuse(self, name, strerror(errno));
   return NULL;
 }
@@ -180,24 +180,24 @@ static TRITONSERVER_Error *make_hard_link(const unpacking *self, const char *nam
 static TRITONSERVER_Error *make_entry(unpacking *self, struct archive_entry *entry)
 {
   char clean[PATH_MAX];
-  const char *given = archive_entry_pathname(entry);
+  const char *given = self->library->entry_pathname(entry);
   const char *name = clean_name(given, clean), *shown = given == NULL ? "" : given;
   if (++self->entries > self->limits->entries)
     return refuse(self, shown, "there are more entries than are allowed");
   if (name == NULL)
     return refuse(self, shown, "the name is absolute, has \"..\", or is too long or too deep");
-  if (archive_entry_hardlink(entry) != NULL)
-    return make_hard_link(self, name, archive_entry_hardlink(entry));
-  mode_t type = archive_entry_filetype(entry);
+  if (self->library->entry_hardlink(entry) != NULL)
+    return make_hard_link(self, name, self->library->entry_hardlink(entry));
+  mode_t type = self->library->entry_filetype(entry);
   if (type == S_IFDIR)
     return dir_make(self->dir, name) ? NULL : refuse(self, name, strerror(errno));
   if (*name == '\0')
     return refuse(self, ".", "it is no directory");
   if (type == S_IFLNK)
-    return make_symbolic_link(self, name, archive_entry_symlink(entry));
+    return make_symbolic_link(self, name, self->library->entry_symlink(entry));
   if (type != S_IFREG)
     return refuse(self, name, "it is neither a file, a directory nor a link");
-  if ((archive_entry_mode(entry) & SET_ID) != 0)
+  if ((self->library->entry_mode(entry) & SET_ID) != 0)
     return refuse(self, name, "it is setuid or setgid");
   return make_file(self, name, entry);
 }
@@ -206,7 +206,7 @@ static TRITONSERVER_Error *make_entries(unpacking *self)
 {
   for (;;) {
     struct archive_entry *entry;
-    int result = archive_read_next_header(self->archive, &entry);
+    int result = self->library->read_next_header(self->archive, &entry);
     if (result == ARCHIVE_EOF)
       return self->entries > 0 ? NULL : refuse(self, "", "the archive is empty");
     if (result == ARCHIVE_RETRY)
@@ -228,21 +228,31 @@ static TRITONSERVER_Error *check_links(const unpacking *self)
   return NULL;
 }
 
+// What environments are packed with.
+static TRITONSERVER_Error *open_archive(unpacking *self, int file)
+{
+  const archive_library *library = self->library;
+  library->read_support_filter_gzip(self->archive);
+  library->read_support_filter_bzip2(self->archive);
+  library->read_support_filter_xz(self->archive);
+  library->read_support_filter_zstd(self->archive);
+  library->read_support_format_tar(self->archive);
+  library->read_support_format_zip(self->archive);
+  return library->read_open_fd(self->archive, file, BLOCK_BYTES) == ARCHIVE_OK ? NULL
+                                                                               : unreadable(self);
+}
+
 TRITONSERVER_Error *unpack_archive(int file, const char *path, int dir, const unpack_limits *limits)
 {
-  unpacking self = {.archive = archive_read_new(), .path = path, .dir = dir, .limits = limits};
+  unpacking self = {.path = path, .dir = dir, .limits = limits};
+  BACKEND_RETURN_IF_ERROR(archive_library_open(path, &self.library));
+  self.archive = self.library->read_new();
   if (self.archive == NULL)
     return backend_error_no_memory("an archive");
-  archive_read_support_filter_gzip(self.archive);
-  archive_read_support_filter_bzip2(self.archive);
-  archive_read_support_filter_xz(self.archive);
-  archive_read_support_filter_zstd(self.archive);
-  archive_read_support_format_tar(self.archive);
-  archive_read_support_format_zip(self.archive);
-  TRITONSERVER_Error *error = archive_read_open_fd(self.archive, file, BLOCK_BYTES) == ARCHIVE_OK
-                                  ? make_entries(&self)
-                                  : unreadable(&self);
-  archive_read_free(self.archive);
+  TRITONSERVER_Error *error = open_archive(&self, file);
+  if (error == NULL)
+    error = make_entries(&self);
+  self.library->read_free(self.archive);
   if (error == NULL)
     error = check_links(&self);
   string_list_fini(&self.links);

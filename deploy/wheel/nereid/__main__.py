@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m nereid."""
+from nereid import main
+
+main()
