@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the wheel of what is built: make_wheel.py BUILD DIRECTORY puts it into DIRECTORY and prints its path. scripts/package builds first.
+"""Makes a wheel from a build: make_wheel.py BUILD DIRECTORY writes the wheel and its bill of materials (wheel_sbom.py) into DIRECTORY, and prints the path of the
+wheel. scripts/package builds first.
 
-setuptools packs, auditwheel puts the libraries in and finds out which glibc is needed. Two runs make the same bytes: times are that of the last
+setuptools packs. auditwheel adds the libraries and finds out which glibc the wheel needs. Two runs make the same bytes: all times are the time of the last
 commit, or SOURCE_DATE_EPOCH.
 """
+import collections
+import json
 import os
 import pathlib
 import re
@@ -13,10 +16,13 @@ import sys
 import tempfile
 import zipfile
 
+import wheel_sbom
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OWN = "libtritonserver.so"  # stays as it is: backends of others know it by that name
 NOT_CARRIED = {"libc6", "zlib1g"}  # the wheel's platform has them
 COMMON = pathlib.Path("/usr/share/common-licenses")
+Owner = collections.namedtuple("Owner", "package version architecture source source_version")
 
 
 def output(*command, **options):
@@ -36,7 +42,7 @@ def binaries(directory):
 
 
 def install(build, package):
-    """As `cmake --install` lays it out, less what a wheel has no use for or cannot have. The identity of a build tells the directory where it was made."""
+    """As `cmake --install` lays it out, without what a wheel has no use for or cannot have. A build's identity depends on the directory where it was made."""
     subprocess.run(["cmake", "--install", build, "--prefix", package, "--strip"], check=True, stdout=subprocess.DEVNULL)
     (package / "bin/tritonserver").unlink()  # a link
     shutil.rmtree(package / "include")
@@ -45,7 +51,7 @@ def install(build, package):
 
 
 def needed_libraries(directory):
-    """The libraries of the system that files there need, and those that these need."""
+    """The libraries of the system that the files in `directory` need, directly or through another library."""
     told = output("ldd", *binaries(directory), env=os.environ | {"LD_LIBRARY_PATH": str(directory / "lib")})
     if "not found" in told:
         sys.exit(f"make_wheel: a library is not installed:\n{told}")
@@ -54,33 +60,33 @@ def needed_libraries(directory):
 
 
 def owners(libraries):
-    """Debian's package of each library: name -> (package, its version, source package, its version)."""
+    """Debian's package of each library, by the name of the library's file."""
     packages = {}
     for line in output("dpkg-query", "-S", *(f"*/{path.name}" for path in libraries)).splitlines():
         package, _, path = line.partition(": ")
-        if pathlib.Path(path).resolve() in libraries:  # not of another kind of machine
+        if pathlib.Path(path).resolve() in libraries:  # dpkg-query also finds the library of another architecture
             packages[pathlib.Path(path).name] = package.split(":")[0]
-    about = output("dpkg-query", "-W", "-f", "${Package} ${Version} ${source:Package} ${source:Version}\n", *sorted(set(packages.values())))
-    known = {line.split()[0]: line.split() for line in about.splitlines()}
+    about = output("dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture} ${source:Package} ${source:Version}\n", *sorted(set(packages.values())))
+    known = {line.split()[0]: Owner(*line.split()) for line in about.splitlines()}
     return {path.name: known[packages[path.name]] for path in libraries if packages[path.name] not in NOT_CARRIED}
 
 
 def add_licences(stage, carried):
-    """nereid's, those of the packages whose libraries are carried, and the texts that these refer to."""
+    """The licence of nereid, those of the packages whose libraries the wheel carries, and the texts that these refer to."""
     shutil.copy(ROOT / "LICENSE", stage)
     licences = stage / "carried"
     licences.mkdir()
-    for package in sorted({row[0] for row in carried.values()}):
+    for package in sorted({owner.package for owner in carried.values()}):
         shutil.copyfile(f"/usr/share/doc/{package}/copyright", licences / f"{package}.txt")
     texts = "".join(path.read_text() for path in sorted(licences.iterdir()))
     for name in sorted(set(re.findall(rf"{COMMON}/([\w.-]*\w)", texts))):
         shutil.copyfile(COMMON / name, licences / f"{name}.txt")
-    lines = [f"{name}: {row[0]} {row[1]}, of the source package {row[2]} {row[3]}\n" for name, row in sorted(carried.items())]
-    (licences / "libraries.txt").write_text("The libraries in nereid.libs are Debian's, unchanged but for names and search paths:\n" + "".join(lines))
+    lines = [f"{name}: {owner.package} {owner.version}, of the source package {owner.source} {owner.source_version}\n" for name, owner in sorted(carried.items())]
+    (licences / "libraries.txt").write_text("The libraries in nereid.libs are those of these packages, unchanged except for names and search paths:\n" + "".join(lines))
 
 
 def pack(stage, directory):
-    """The wheel as setuptools makes it, which still needs the system's libraries."""
+    """Makes a wheel that still needs the system's libraries."""
     subprocess.run([sys.executable, "-c", f"from setuptools import build_meta; build_meta.build_wheel({str(directory)!r})"],
                    cwd=stage, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return next(directory.glob("*.whl"))
@@ -93,13 +99,21 @@ def repair(wheel, directory):
     return next(directory.glob("*.whl"))
 
 
-def check(wheel, carried):
-    """That licences are there for what is carried, and for nothing else."""
+def check(wheel, stems):
+    """Each library that the wheel carries has a licence, and no other library has."""
     with zipfile.ZipFile(wheel) as file:
-        inside = {name.rpartition("/")[2] for name in file.namelist() if re.match(r"nereid\.libs/.", name)}
-    stem = re.compile(r"(-[0-9a-f]{8})?\.so.*")
-    if {stem.sub("", name) for name in inside} != {stem.sub("", name) for name in carried}:
-        sys.exit(f"make_wheel: {wheel.name} carries {sorted(inside)}, and there are licences for {sorted(carried)}")
+        inside = {wheel_sbom.stem(name.rpartition("/")[2]) for name in file.namelist() if re.match(r"nereid\.libs/.", name)}
+    if inside != stems:
+        sys.exit(f"make_wheel: {wheel.name} carries {sorted(inside)}, and there are licences for {sorted(stems)}")
+    unknown = inside - wheel_sbom.expressions().keys()
+    if unknown:
+        sys.exit(f"make_wheel: {wheel.name} carries {sorted(unknown)}, which docs/licenses.md does not list")
+
+
+def write_sbom(wheel, version, carried, directory, scratch):
+    owners = {wheel_sbom.stem(name): owner for name, owner in carried.items()}
+    bill = wheel_sbom.bill(wheel, version, owners, int(os.environ["SOURCE_DATE_EPOCH"]), scratch)
+    (directory / wheel.name).with_suffix(".cdx.json").write_text(json.dumps(bill, indent=1) + "\n")
 
 
 def make(build, directory, scratch):
@@ -113,8 +127,9 @@ def make(build, directory, scratch):
     carried = owners(needed_libraries(package))
     add_licences(stage, carried)
     wheel = repair(pack(stage, scratch), scratch / "repaired")
-    check(wheel, carried)
+    check(wheel, {wheel_sbom.stem(name) for name in carried})
     directory.mkdir(parents=True, exist_ok=True)
+    write_sbom(wheel, version(build), carried, directory, scratch / "unpacked")
     return shutil.copy(wheel, directory)
 
 

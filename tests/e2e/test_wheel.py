@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel of what is in build/release: what it carries, and that a virtual environment with it and ONNX Runtime serves. Nothing comes from the network: the
-environment has links to the packages of the tests' own."""
+"""The wheel of build/release: what it carries, and that a virtual environment with it and ONNX Runtime serves models. Nothing comes from the network: the
+environment has links to the packages of the tests' own environment."""
 import email
+import hashlib
 import json
 import os
 import pathlib
@@ -24,9 +25,17 @@ def execute(self, requests):
 
 def make(directory):
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    told = subprocess.run([sys.executable, ROOT / "scripts/make_wheel.py", ROOT / "build/release", directory],
-                          env=environment, check=True, capture_output=True, text=True).stdout
-    return pathlib.Path(told.strip())
+    told = subprocess.run([sys.executable, ROOT / "scripts/make_wheel.py", ROOT / "build/release", directory], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return pathlib.Path(told.stdout.strip())
+
+
+def bill_of(wheel):
+    return wheel.with_suffix(".cdx.json")
+
+
+def carried_by(file):
+    """The libraries that the wheel carries, by the names of their files."""
+    return {name.rpartition("/")[2]: file.read(name) for name in file.namelist() if re.match(r"nereid\.libs/.", name)}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +58,7 @@ def environment(wheel, tmp_path_factory):
 
 
 class Installed(Starter):
-    """Starts the installed command as somebody does who gives no flags but ports, and has the environment nowhere in the shell."""
+    """Starts the installed command with no flags but ports, from a shell that does not know the environment."""
 
     def command(self, *words, flags=()):
         return [str(self.nereid), *map(str, words), "--http-port=0", "--metrics-port=0", "--grpc-port=0", "--http-address=127.0.0.1", "--grpc-address=127.0.0.1", *flags]
@@ -68,6 +77,7 @@ def test_it_is_small_and_runs_where_glibc_is_2_34(wheel):
     assert wheel.stat().st_size <= MOST_BYTES
     if "bookworm" in pathlib.Path("/etc/os-release").read_text():  # a newer one may link what an older has not
         assert int(tag[1]) <= 34
+        assert f"build/package/{wheel.name}[onnx]" in (ROOT / "docs/pip.md").read_text()
 
 
 def test_the_licences_of_all_that_it_carries_are_inside(wheel):
@@ -75,7 +85,7 @@ def test_the_licences_of_all_that_it_carries_are_inside(wheel):
         names = file.namelist()
         metadata = email.message_from_bytes(file.read(next(name for name in names if name.endswith("/METADATA"))))
         listed = file.read(next(name for name in names if name.endswith("/carried/libraries.txt"))).decode()
-    carried = {re.sub(r"(-[0-9a-f]{8})?\.so.*", "", name.rpartition("/")[2]) for name in names if re.match(r"nereid\.libs/.", name)}
+        carried = {re.sub(r"(-[0-9a-f]{8})?\.so.*", "", name) for name in carried_by(file)}
     assert {"libgnutls", "libnettle", "libnghttp2", "libseccomp"} <= carried and not carried & {"libarchive", "libxml2", "libicudata"}
     packages = dict(re.findall(r"^(lib[\w+-]+)\.so\S*: (\S+) ", listed, re.M))
     assert packages.keys() == carried
@@ -83,8 +93,30 @@ def test_the_licences_of_all_that_it_carries_are_inside(wheel):
     assert {"LICENSE", "LGPL-2.1.txt", "LGPL-3.txt", "GPL-3.txt", *(f"{package}.txt" for package in packages.values())} <= licences
 
 
+def test_the_bill_of_materials_names_each_library_its_package_and_its_licence(wheel):
+    bill = json.loads(bill_of(wheel).read_text())
+    with zipfile.ZipFile(wheel) as file:
+        carried = carried_by(file)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    own = bill["metadata"]["component"]
+    assert own["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
+    components = {component["bom-ref"]: component for component in bill["components"]}
+    assert {name: component["hashes"][0]["content"] for name, component in components.items()} == {name: hashlib.sha256(data).hexdigest() for name, data in carried.items()}
+    for component in components.values():
+        assert re.fullmatch(rf"pkg:deb/\w+/{re.escape(component['name'])}@[\w.~%+-]+\?arch=\w+&distro=[\w.-]+", component["purl"]), component
+        assert re.fullmatch(r"[A-Z]\w+(-[\w.]+)*( (OR|WITH) [A-Z]\w+(-[\w.]+)*)*", component["licenses"][0]["expression"]), component
+    installed = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *(component["name"] for component in components.values())], check=True, stdout=subprocess.PIPE, text=True)
+    assert dict(line.split() for line in installed.stdout.splitlines()) == {component["name"]: component["version"] for component in components.values()}
+    needs = {entry["ref"]: set(entry["dependsOn"]) for entry in bill["dependencies"]}
+    gnutls, hogweed = (next(name for name in components if name.startswith(start)) for start in ("libgnutls-", "libhogweed-"))
+    assert needs.keys() == {own["bom-ref"], *components} and set().union(*needs.values()) == components.keys()
+    assert gnutls in needs[own["bom-ref"]] and hogweed in needs[gnutls] - needs[own["bom-ref"]]
+
+
 def test_two_builds_are_equal(wheel, tmp_path):
-    assert make(tmp_path).read_bytes() == wheel.read_bytes()
+    again = make(tmp_path)
+    assert again.read_bytes() == wheel.read_bytes()
+    assert bill_of(again).read_bytes() == bill_of(wheel).read_bytes()
 
 
 def test_an_onnx_file_is_served_by_the_onnxruntime_beside_it(start, environment):
