@@ -11,7 +11,7 @@
 #define LIBRARY "libarchive.so.13"
 
 static archive_library functions;
-static char failure[256]; // why it cannot be used; "": it can
+static char failure[256]; // why the library cannot be used; "": it can
 
 static void open_library(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// libarchive's functions. It is opened when the first archive is read and stays: linked, it would
-// bring libxml2 and 31 MB of ICU into each server with a Python or a PyTorch model, and no such
-// model would load where it is not installed (docs/decisions/2026-11-27-libarchive-is-opened.md).
-// Any thread.
+// libarchive's functions. The first archive opens the library, which then stays open. A linked
+// libarchive would bring libxml2 and 31 MB of ICU into each server with a Python or PyTorch model,
+// and without it none of these models would load
+// (docs/decisions/2026-11-27-libarchive-is-opened.md). Any thread.
 #ifndef NEREID_ARCHIVE_LIBRARY_H
 #define NEREID_ARCHIVE_LIBRARY_H
 
@@ -11,7 +11,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-// Those that are used, by their names without "archive_".
+// The functions in use, by their names without "archive_".
 #define ARCHIVE_FUNCTIONS(X)                                                                       \
   X(error_string)                                                                                  \
   X(read_new)                                                                                      \
@@ -40,8 +40,8 @@ typedef struct archive_library {
 #undef ARCHIVE_MEMBER
 } archive_library;
 
-// `path` is that of the archive to be read, for the error: the library is not there, or does not
-// open.
+// Fails if the library is missing or does not open. `path` is the archive's, for the error.
+// `*library` lives as long as the process.
 TRITONSERVER_Error *archive_library_open(const char *path, const archive_library **library);
 
 #endif

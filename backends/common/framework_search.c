@@ -251,7 +251,7 @@ static bool try_near(search_state *h)
   return false;
 }
 
-// Environments that variables name, where others may have put something.
+// Environments that variables name. Others may have put libraries there, so they are checked.
 static bool try_variables(search_state *h, const char *const *names)
 {
   bool found = false;

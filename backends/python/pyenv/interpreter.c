@@ -42,14 +42,20 @@ static char *search(const char *name)
 
 // ---- what the backend's settings name
 
-// That of an environment, or NULL: it may have libraries alone.
-static char *interpreter_in(const char *dir)
+// The interpreter of an environment. NULL if it has none: it may hold libraries alone.
+static TRITONSERVER_Error *find_program(const char *dir, char **interpreter)
 {
   static const char *const programs[] = {"bin/python3", "bin/python"};
+  *interpreter = NULL;
   for (size_t i = 0; dir != NULL && *dir == '/' && i < 2; i++) {
-    AUTO_FREE char *path = NULL;
-    if (asprintf(&path, "%s/%s", dir, programs[i]) >= 0 && is_program(path))
-      return strdup(path);
+    char *path;
+    if (asprintf(&path, "%s/%s", dir, programs[i]) < 0)
+      return backend_error_no_memory("a Python environment");
+    if (is_program(path)) {
+      *interpreter = path;
+      return NULL;
+    }
+    free(path);
   }
   return NULL;
 }
@@ -57,7 +63,7 @@ static char *interpreter_in(const char *dir)
 static TRITONSERVER_Error *find_installed(const char *setting, char **interpreter)
 {
   const char *wanted = setting == NULL ? "python3" : setting;
-  *interpreter = setting == NULL ? interpreter_in(getenv(ENVIRONMENT)) : NULL;
+  BACKEND_RETURN_IF_ERROR(find_program(setting == NULL ? getenv(ENVIRONMENT) : NULL, interpreter));
   if (*interpreter != NULL)
     return NULL;
   *interpreter = strchr(wanted, '/') == NULL ? search(wanted)
@@ -103,7 +109,7 @@ static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
 static TRITONSERVER_Error *find_in_dir(python_interpreter *self, const char *path)
 {
   self->kind = has(self->dir, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
-  self->path = interpreter_in(self->dir);
+  BACKEND_RETURN_IF_ERROR(find_program(self->dir, &self->path));
   if (self->path != NULL)
     return NULL;
   return backend_error_invalid("execution environment '%s' has neither bin/python3 nor bin/python",

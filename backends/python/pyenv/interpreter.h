@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which Python runs a model: that of the environment which the model's configuration names
 // (EXECUTION_ENV_PATH: a directory or an archive), that of the backend's settings, that of the
-// environment which NEREID_PYTHON_ENV names, or python3 in PATH.
+// environment NEREID_PYTHON_ENV, or python3 in PATH.
 #ifndef NEREID_PYTHON_INTERPRETER_H
 #define NEREID_PYTHON_INTERPRETER_H
 

@@ -228,7 +228,7 @@ static TRITONSERVER_Error *check_links(const unpacking *self)
   return NULL;
 }
 
-// What environments are packed with.
+// The formats that pack environments.
 static TRITONSERVER_Error *open_archive(unpacking *self, int file)
 {
   const archive_library *library = self->library;
