@@ -18,10 +18,8 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-  MAX_VALUES = 65536, // in a configuration
-  MAX_SHOWN = 100,    // bytes of a text that a message quotes
-};
+#define MAX_VALUES 65536 // in a configuration
+#define MAX_SHOWN  100   // bytes of a text that a message quotes
 
 // The place of a value in the document: a list from the value up to the root, on the C stack.
 typedef struct json_path {

@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-enum {
-  MAX_SHOWN = 20, // bytes of the text that a message quotes
-};
+#define MAX_SHOWN 20 // bytes of the text that a message quotes
 
 void json_source_init(json_source *s, slice text, size_t max_values)
 {

@@ -9,9 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum {
-  TAB_WIDTH = 8
-};
+#define TAB_WIDTH 8
 
 void text_lexer_init(text_lexer *lexer, slice text, const char *file_name)
 {

@@ -103,23 +103,22 @@ enum {                                     // of cuPointerGetAttributes; what ea
   CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,                 // size_t
 };
 
-enum {
-  CU_MEMORYTYPE_HOST = 1,
-  CU_MEMORYTYPE_DEVICE = 2,
-  CU_MEMHOSTALLOC_PORTABLE = 1,
-  CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1, // the one flag that cuIpcOpenMemHandle takes, and needs
-  CU_STREAM_NON_BLOCKING = 1,
-  CU_EVENT_BLOCKING_SYNC = 1,
-  CU_EVENT_DISABLE_TIMING = 2,
-  CU_EVENT_INTERPROCESS = 4,
-  CU_MEM_ALLOCATION_TYPE_PINNED = 1,
-  CU_MEM_LOCATION_TYPE_DEVICE = 1,
-  CU_MEM_HANDLE_TYPE_NONE = 0,
-  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
-  CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
-  CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
-  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-};
+#define CU_MEMORYTYPE_HOST       1
+#define CU_MEMORYTYPE_DEVICE     2
+#define CU_MEMHOSTALLOC_PORTABLE 1
+#define CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS                                                         \
+  1 // the one flag that cuIpcOpenMemHandle takes, and needs
+#define CU_STREAM_NON_BLOCKING                   1
+#define CU_EVENT_BLOCKING_SYNC                   1
+#define CU_EVENT_DISABLE_TIMING                  2
+#define CU_EVENT_INTERPROCESS                    4
+#define CU_MEM_ALLOCATION_TYPE_PINNED            1
+#define CU_MEM_LOCATION_TYPE_DEVICE              1
+#define CU_MEM_HANDLE_TYPE_NONE                  0
+#define CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR 1
+#define CU_MEM_ALLOC_GRANULARITY_MINIMUM         0
+#define CU_MEM_ACCESS_FLAGS_PROT_READWRITE       3
+#define CU_STREAM_CAPTURE_MODE_RELAXED           2
 
 // Each function: REQUIRED, or OPTIONAL where older drivers lack it and something is refused then.
 #define CUDA_FUNCTIONS(REQUIRED, OPTIONAL)                                                         \

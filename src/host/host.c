@@ -49,7 +49,7 @@ static void model_unreferenced(server *s, model *m)
 static error *make_instances(model_host *host)
 {
   size_t count = host->model->instances->count;
-  host->instances = calloc(count + 1, sizeof *host->instances);
+  host->instances = calloc(count + 1, sizeof(*host->instances));
   if (host->instances == NULL)
     return error_no_memory();
   for (size_t i = 0; i < count; i++)
@@ -246,7 +246,7 @@ static void serve(model_host *host)
 
 int host_run(int socket)
 {
-  model_host *host = calloc(1, sizeof *host);
+  model_host *host = calloc(1, sizeof(*host));
   if (host == NULL)
     return 1;
   the_host = host;

@@ -39,7 +39,7 @@ void host_release_lent(model_host *host, buffer *lent)
 {
   for (size_t at = 0; at < lent->size; at += sizeof(uint64_t)) {
     uint64_t offset;
-    memcpy(&offset, lent->data + at, sizeof offset);
+    memcpy(&offset, lent->data + at, sizeof(offset));
     channel_release(host->channel, offset);
   }
   lent->size = 0;
@@ -67,10 +67,10 @@ static void lend_locked(model_host *host, const buffer *lent)
 {
   uint64_t number = channel_sent(host->channel, CHANNEL_CALLS);
   for (size_t at = 0; at < lent->size; at += sizeof(uint64_t)) {
-    host_loan *loan = calloc(1, sizeof *loan);
+    host_loan *loan = calloc(1, sizeof(*loan));
     if (loan == NULL)
       host_give_up("no memory");
-    memcpy(&loan->offset, lent->data + at, sizeof loan->offset);
+    memcpy(&loan->offset, lent->data + at, sizeof(loan->offset));
     loan->number = number;
     list_append(&host->loans, &loan->node);
   }
@@ -229,7 +229,7 @@ static void report_request(instance *i, request *r, bool success, const uint64_t
   put_u8(e.to, EVENT_STATISTICS);
   put_u64(e.to, of->number);
   put_u8(e.to, success);
-  buffer_append(e.to, moments, 4 * sizeof *moments);
+  buffer_append(e.to, moments, 4 * sizeof(*moments));
   end_event(&e);
 }
 
@@ -245,7 +245,7 @@ static void report_response(response_factory *f, response_outcome outcome,
   put_u8(e.to, EVENT_RESPONSE_STATISTICS);
   put_u64(e.to, of->number);
   put_u8(e.to, (uint8_t)outcome);
-  buffer_append(e.to, moments, sizeof moments);
+  buffer_append(e.to, moments, sizeof(moments));
   end_event(&e);
 }
 
@@ -260,7 +260,7 @@ static void report_batch(instance *i, uint64_t rows, const uint64_t moments[4])
   put_u8(e.to, EVENT_BATCH);
   put_u32(e.to, index);
   put_u64(e.to, rows);
-  buffer_append(e.to, moments, 4 * sizeof *moments);
+  buffer_append(e.to, moments, 4 * sizeof(*moments));
   end_event(&e);
 }
 

@@ -8,11 +8,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum {
-  LOOK_US = 100,        // for the next batch, where they follow each other as fast
-  QUIET_US = 2000000,   // without work, before idle memory is given back
-  KEPT_BYTES = 16 << 20 // of it
-};
+#define LOOK_US    100        // for the next batch, where they follow each other as fast
+#define QUIET_US   2000000    // without work, before idle memory is given back
+#define KEPT_BYTES (16 << 20) // of it
 
 // An error of the whole batch: no request of it is the backend's.
 static error *execute(host_instance *self, const channel_message *work)

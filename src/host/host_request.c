@@ -51,7 +51,7 @@ static error *read_input(const host_instance *of, wire_reader *reader, request *
   const char *name = get_text(reader);
   TRITONSERVER_DataType datatype = (TRITONSERVER_DataType)wire_get_u32(reader);
   uint32_t rank = wire_get_u32(reader);
-  int64_t *dims = arena_allocate_array(&r->input_memory, rank, sizeof *dims);
+  int64_t *dims = arena_allocate_array(&r->input_memory, rank, sizeof(*dims));
   if (dims == NULL)
     return error_no_memory();
   for (uint32_t d = 0; d < rank; d++)
@@ -122,7 +122,7 @@ static bool was_cancelled_early(const model_host *host, uint64_t number)
 static error *make_request(host_instance *of, wire_reader *reader, host_request **made)
 {
   model_host *host = of->host;
-  host_request *self = calloc(1, sizeof *self);
+  host_request *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return error_no_memory();
   *made = self;
@@ -183,10 +183,10 @@ static error *grow(host_instance *self, uint32_t count)
 {
   if (count <= self->capacity)
     return NULL;
-  host_request **requests = reallocarray(self->requests, count, sizeof *requests);
+  host_request **requests = reallocarray(self->requests, count, sizeof(*requests));
   if (requests != NULL)
     self->requests = requests;
-  request **batch = reallocarray(self->batch, count, sizeof *batch);
+  request **batch = reallocarray(self->batch, count, sizeof(*batch));
   if (batch != NULL)
     self->batch = batch;
   if (requests == NULL || batch == NULL)

@@ -112,17 +112,17 @@ void host_give_up(const char *why) __attribute__((noreturn));
 
 static inline void put_u8(buffer *to, uint8_t value)
 {
-  buffer_append(to, &value, sizeof value);
+  buffer_append(to, &value, sizeof(value));
 }
 
 static inline void put_u32(buffer *to, uint32_t value)
 {
-  buffer_append(to, &value, sizeof value);
+  buffer_append(to, &value, sizeof(value));
 }
 
 static inline void put_u64(buffer *to, uint64_t value)
 {
-  buffer_append(to, &value, sizeof value);
+  buffer_append(to, &value, sizeof(value));
 }
 
 // With its NUL.

@@ -144,7 +144,7 @@ static bool is_of_server(const char *name)
                                          "nv_cache_num_misses_per_",
                                          "nv_cache_hit_",
                                          "nv_cache_miss_"};
-  for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+  for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
     if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
       return true;
   return false;
