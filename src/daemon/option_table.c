@@ -27,7 +27,7 @@
   ROW(group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, help)
 #define LIST(group, name, value, field, help)                                                      \
   ROW(group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help)
-// What Triton reads with no regard to sense.
+// A number that is out of range is adjusted, as in Triton.
 #define COUNT(group, name, value, field, least, most, default_value, help)                         \
   ROW(group, name, value, OPTION_COUNT, FIELD(field), least, most, default_value, help)
 #define PORT(group, name, field, default_value)                                                    \
@@ -354,7 +354,7 @@ const option option_table[] = {
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);
 
-// What --secure means for flags. Each is a default: a flag that is given wins.
+// The defaults under --secure. A flag that is given wins.
 const secure_setting secure_settings[] = {
     {"http-header-timeout-ms", "5000"},    {"http-body-timeout-ms", "10000"},
     {"http-write-timeout-ms", "10000"},    {"http-idle-timeout-ms", "30000"},
