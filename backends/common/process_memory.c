@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of /proc. Processes that come or go meanwhile may be left out.
+// Reads /proc. Processes that start or end meanwhile may be left out.
 #include "process_memory.h"
 
 #include "base/text.h"
@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 enum {
-  MAX_PROCESSES = 512 // of one answer
+  MAX_PROCESSES = 512 // in one answer
 };
 
-// The number behind spaces.
+// Reads the number after blanks.
 static bool read_number(const char *text, uint64_t *number)
 {
   text += strspn(text, " \t");
@@ -71,7 +71,7 @@ static uint64_t add_children(const char *path, int *left)
   return bytes;
 }
 
-// Each thread has children of its own.
+// Each thread lists its own children.
 static uint64_t add_tree(pid_t process, int *left)
 {
   char path[64 + sizeof((struct dirent *)NULL)->d_name];
@@ -108,6 +108,6 @@ void process_memory_report(TRITONBACKEND_ModelInstance *instance, uint64_t bytes
     error = TRITONBACKEND_ModelInstanceReportMemoryUsage(instance, &usage, 1);
     TRITONSERVER_BufferAttributesDelete(usage);
   }
-  if (error != NULL) // memory is short: what was reported before stays
+  if (error != NULL) // memory is short: the previous report stays
     TRITONSERVER_ErrorDelete(error);
 }
