@@ -11,10 +11,9 @@
 // In shared memory. The parts have different writers, so each has a pair of cache lines of its own:
 // processors fetch lines in pairs.
 typedef struct channel_position {
-  _Alignas(128) _Atomic uint64_t value; // only its writer stores it; it only grows
-  _Atomic uint64_t woken_at;            // the writer's clock in ns when it last woke somebody
-  _Alignas(
-      128) _Atomic uint64_t asleep; // by those who wait: they sleep while `value` is below this
+  _Alignas(128) _Atomic uint64_t value;  // only its writer stores it; it only grows
+  _Atomic uint64_t woken_at;             // the writer's clock in ns when it last woke somebody
+  _Alignas(128) _Atomic uint64_t asleep; // stored by waiters, which sleep while `value` is below it
 } channel_position;
 
 // Private to a side: its waits for one position.

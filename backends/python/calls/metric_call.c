@@ -13,7 +13,7 @@ static TRITONSERVER_Error *damaged(void)
   return backend_error_invalid("a call for a custom metric cannot be read");
 }
 
-// ---- entries by number, which is the index + 1
+// ---- entries by number (index + 1)
 
 static TRITONSERVER_Error *new_number(metric_table *self, uint64_t *number)
 {
@@ -59,7 +59,7 @@ static TRITONSERVER_Error *new_family(metric_table *self, wire_reader *control, 
                                       (TRITONSERVER_MetricKind)kind, name, description);
 }
 
-// What a CALL_METRIC_NEW says.
+// The contents of a CALL_METRIC_NEW.
 typedef struct metric_content {
   const TRITONSERVER_Parameter **labels;
   uint64_t label_count;
@@ -158,7 +158,7 @@ static TRITONSERVER_Error *delete_metric(metric_entry *entry)
   return TRITONSERVER_MetricDelete(metric);
 }
 
-// A family goes with its metrics.
+// Deletes a family with its metrics.
 static TRITONSERVER_Error *delete_family(metric_table *self, uint64_t number)
 {
   for (size_t i = 0; i < self->count; i++)

@@ -20,7 +20,7 @@ typedef struct kept_reply {
   channel_message message;
 } kept_reply;
 
-// Address space only, so as much as the machine has memory is never too little.
+// This is only address space, so the size of the machine's memory always suffices.
 static size_t region_size(void)
 {
   const size_t most = (size_t)64 << 30;
@@ -82,7 +82,7 @@ device_share *worker_link_devices(worker_link *self)
 bool worker_link_release(worker_link *self, uint64_t block)
 {
   device_share *devices = atomic_load_explicit(&self->devices, memory_order_acquire);
-  if (devices != NULL) // first: the block's place may be another's at once
+  if (devices != NULL) // first, because the block may be reused at once
     device_share_release(devices, block);
   return channel_release(self->channel, block);
 }
@@ -124,7 +124,7 @@ bool control_part_make(worker_link *link, control_part_write *write, const void 
   return true;
 }
 
-// True when nothing is left.
+// True: none are left.
 static bool send_kept(worker_link *self)
 {
   list_foreach_safe (kept_reply, reply, node, &self->kept) {
