@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds the processes of workers when the server is root: RLIMIT_NPROC does not count root's. All
-// workers of a server are in one control group for that, if the host lets it make one.
+// Limits the number of workers' processes when the server is root, whose processes RLIMIT_NPROC
+// does not count. All workers of a server share one control group, if the host allows making one.
 #include "launcher.h"
 #include "util.h"
 
@@ -21,8 +21,8 @@ enum {
   TRIES = 8
 };
 
-// The group in which this process is, as a directory: that of the old pids controller, or of the
-// unified hierarchy. The caller frees it.
+// The directory of this process's control group, in the old pids controller or the unified
+// hierarchy. The caller frees it.
 static char *own_group(void)
 {
   char line[PATH_MAX], *dir = NULL;
@@ -55,7 +55,7 @@ static bool write_in(const char *dir, const char *name, const char *text)
          launcher_write(path, text);
 }
 
-// Groups of servers whose guards were killed. One with a process in it stays.
+// Removes groups of servers whose guards were killed. A group with processes stays.
 static void remove_old(const char *parent)
 {
   DIR *dir = opendir(parent);
@@ -67,7 +67,7 @@ static void remove_old(const char *parent)
     closedir(dir);
 }
 
-// Another worker's launcher may remove the group while it is empty, so this is tried again.
+// May be tried again: another worker's launcher may remove the group while it is empty.
 static bool enter(const char *group, const char *limit, bool *made)
 {
   *made = mkdir(group, 0700) == 0 || *made;
@@ -107,7 +107,7 @@ void launcher_enter_group(const launcher_options *options)
                      "is root; run it as another user, or let it make groups");
 }
 
-// The guard's own group is the one above: it never entered.
+// The guard is in the parent group: only the worker entered this one.
 void launcher_remove_group(const launcher_options *options)
 {
   char group[PATH_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker may use: resource limits, capabilities, the number of its processes.
+// Limits a worker: resource limits, capabilities, the number of processes.
 #include "launcher.h"
 #include "util.h"
 
@@ -19,7 +19,7 @@ enum {
   MAX_OUT_OF_MEMORY = 1000
 };
 
-// Never above what the server has; LAUNCHER_AS_SERVER leaves it so.
+// Never exceeds the server's limit; LAUNCHER_AS_SERVER keeps that.
 static void limit(__rlimit_resource_t resource, uint64_t value, const char *what)
 {
   struct rlimit now;
@@ -34,8 +34,8 @@ static void limit(__rlimit_resource_t resource, uint64_t value, const char *what
     launcher_fail(errno, "cannot limit %s", what);
 }
 
-// The kernel then ends workers before the server. A number that is raised needs no privilege. Where
-// /proc is hidden the order stays as it is: models run without it too.
+// The kernel should end workers before the server. Raising the number needs no privilege. Where
+// /proc is hidden the number stays unchanged, and models run all the same.
 static void order_for_out_of_memory(const launcher_options *options)
 {
   char text[16] = "";
@@ -67,8 +67,8 @@ void launcher_set_limits(const launcher_options *options)
     umask(077);
 }
 
-// What makes root root among files: whoever runs a server as root, in most containers, has models
-// and caches of other owners. All are below 32.
+// Root's rights for files. Servers run as root in most containers, with models and caches of other
+// owners. All of these are below 32.
 static uint32_t kept_capabilities(const launcher_options *options)
 {
   const uint32_t files =
@@ -76,8 +76,8 @@ static uint32_t kept_capabilities(const launcher_options *options)
   return options->strict || getuid() != 0 ? 0 : files;
 }
 
-// Whoever may not change the bounding set has no capability that could be had again: no_new_privs
-// is set already.
+// A process that may not change the bounding set cannot regain capabilities: no_new_privs is set
+// already.
 void launcher_drop_capabilities(const launcher_options *options)
 {
   const uint32_t kept = kept_capabilities(options);

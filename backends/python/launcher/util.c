@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the launcher's steps fail, and what several of them read and write.
+// Failing, reading and writing for the launcher's steps.
 #include "util.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ways, element by element.
+// Encodes and decodes, element by element.
 #include "bytes_coding.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static PyObject *element_of(PyObject *object)
     Py_INCREF(object);
     return object;
   }
-  Py_INCREF(object); // its own str() may take it out of the array
+  Py_INCREF(object); // its own str() may remove it from the array
   PyObject *text = PyObject_Str(object);
   Py_DECREF(object);
   if (text == NULL)
