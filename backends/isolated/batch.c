@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests are read by the ABI; what cannot be read fails the batch.
+// Reads the requests through the ABI; an unreadable request fails the batch.
 #include "batch.h"
 
 #include "backend_copy.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-// The bytes of an input, and where in the block they go.
+// The bytes of an input, and their place in the block.
 typedef struct piece {
   TRITONBACKEND_Input *input;
   size_t place;
@@ -44,7 +44,7 @@ static void put_text(buffer *to, const char *text)
   buffer_append(to, text, size);
 }
 
-// The ABI does not say how long bytes are: such a parameter stays behind.
+// The ABI does not give the length of a BYTES parameter, so it is left out.
 static TRITONSERVER_Error *put_parameters(buffer *to, TRITONBACKEND_Request *request)
 {
   uint32_t count, put = 0;
@@ -129,7 +129,7 @@ static TRITONSERVER_Error *put_inputs(batch_writer *self, TRITONBACKEND_Request 
   return NULL;
 }
 
-// Of a correlation id that is a text; a number has none.
+// The correlation id as text; NULL if it is a number.
 static const char *correlation_text(TRITONBACKEND_Request *request)
 {
   const char *text = NULL;
@@ -170,7 +170,7 @@ static TRITONSERVER_Error *put_request(batch_writer *self, TRITONBACKEND_Request
   return put_inputs(self, request, end);
 }
 
-// The other process has no part in this one's memory of GPUs.
+// The other process has no access to this process's GPU memory.
 static TRITONSERVER_Error *copy_from_gpu(TRITONBACKEND_Input *input, void *to, const void *from,
                                          int device, size_t size)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts a model's process, talks to it, sees it end.
+// Starts a model's process, talks to it, and notices its end.
 #include "child.h"
 
 #include "backend_config.h"
@@ -31,7 +31,7 @@ enum {
 
 extern char **environ;
 
-// Address space only, so as much as the machine has memory is never too little.
+// This is only address space, so the size of the machine's memory always suffices.
 static size_t region_size(void)
 {
   const size_t most = (size_t)64 << 30;
@@ -47,9 +47,9 @@ static TRITONSERVER_Error *new_channel(size_t size, channel **made)
                                                   strerror(failure));
 }
 
-// ---- what the process's thread tells
+// ---- events on the process's thread
 
-// Its log has the severity in front, as ours; what a library prints has none.
+// The process's log lines begin with a severity like ours; other libraries' output has none.
 static TRITONSERVER_LogLevel level_of(const char *text, size_t length)
 {
   bool is_log = length > 6 && text[1] >= '0' && text[1] <= '9' && text[5] == ' ';
@@ -154,7 +154,7 @@ void child_unref(isolated_child *self)
   free(self);
 }
 
-// A process that would wait for it for ever is ended; its end is seen.
+// If sending fails the process is killed, because it would wait for ever.
 static void give_channel(const isolated_child *self, const channel *of)
 {
   int failure = channel_send_descriptor(self->socket, channel_descriptor(of));
@@ -177,7 +177,7 @@ static TRITONSERVER_Error *spawn(isolated_child *self)
                                   .arguments = self->settings->arguments,
                                   .environment = environ,
                                   .socket = ends[1],
-                                  .connection = -1, // its end is seen by itself
+                                  .connection = -1, // the process's end is noticed anyway
                                   .timer = self->timer};
   TRITONSERVER_Error *error = worker_process_start(&command, &EVENTS, self, &self->process);
   close(ends[1]);
@@ -218,7 +218,7 @@ TRITONSERVER_Error *child_why_gone(isolated_child *self, TRITONSERVER_Error_Code
 
 // ---- questions
 
-// Reads code and text of an answer, and what is behind them as a text, for free() unless NULL.
+// Reads an answer's code and text, and the rest as a text, for free() unless NULL.
 static TRITONSERVER_Error *read_answer(const isolated_child *self, const channel_message *message,
                                        char **rest)
 {
@@ -246,7 +246,7 @@ static TRITONSERVER_Error *read_answer(const isolated_child *self, const channel
   return NULL;
 }
 
-// The ring has one receiver: who asks. An answer that nobody waited for is passed over.
+// Only the asking thread receives from the ring. Late answers to earlier questions are skipped.
 static TRITONSERVER_Error *await_answer(isolated_child *self, uint64_t id, int64_t timeout_us,
                                         char **rest)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of a model's own process: nereid-model-host LIBTRITONSERVER. Backends find the
-// library's functions because it is loaded for all.
+// The program of a model's own process: nereid-model-host LIBTRITONSERVER. The library is loaded
+// with global symbols, where backends find its functions.
 #include "process/process.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of entries that stay where they are; numbers are never used twice.
+// A table of entries with fixed addresses; no number is used twice.
 #include "open_requests.h"
 
 #include "backend_error.h"
@@ -132,7 +132,8 @@ static bool take_passed_over(open_requests *self)
   return passed_over;
 }
 
-// A request may have been cancelled before it was added, too, when nobody found it here.
+// A request may have been cancelled before it was added, when open_requests_cancelled could not see
+// it.
 bool open_requests_publish(open_requests *self, const uint64_t *numbers, uint32_t count)
 {
   LOCK_SCOPE(&self->lock);
@@ -219,7 +220,7 @@ uint64_t open_requests_cancelled(open_requests *self)
     open_request *r = self->entries[i];
     if (r->number == 0 || r->told)
       continue;
-    if (r->busy) // it is being added, answered or released: who has it sees to it
+    if (r->busy) // it is being added, answered or released; its thread handles the cancellation
       self->passed_over = true;
     else if (r->factory != NULL && is_cancelled(r)) {
       r->told = true;

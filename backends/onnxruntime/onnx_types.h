@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session says of its model (names, types and shapes of inputs, outputs and initializers
-// that a request may override) and what its element types are elsewhere. Read once when the model
-// loads.
+// A session's signature (names, types and shapes of inputs, outputs and overridable initializers),
+// and the conversion of element types. Read once when the model loads.
 #ifndef NEREID_ONNX_TYPES_H
 #define NEREID_ONNX_TYPES_H
 
@@ -11,7 +10,8 @@
 TRITONSERVER_Error *onnx_signature_read(const ort_runtime *runtime, const ort_session *session,
                                         framework_signature *signature);
 
-TRITONSERVER_DataType onnx_datatype(ort_element_type type); // TRITONSERVER_TYPE_INVALID: none
+TRITONSERVER_DataType
+onnx_datatype(ort_element_type type); // TRITONSERVER_TYPE_INVALID: no such type
 ort_element_type onnx_element_type(TRITONSERVER_DataType datatype);
 
 #endif
