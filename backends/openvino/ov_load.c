@@ -108,8 +108,8 @@ static TRITONSERVER_Error *complete_batching(framework_model *model, bool *chang
   return framework_complete_batching(model, changed);
 }
 
-// As Triton, completes no sizes of a tensor with an open size. All other tensors get their fixed
-// sizes.
+// Completes a list without entries. Triton writes -1 for all sizes of a tensor as soon as one is
+// open; here the known sizes stay, because the model takes no others.
 static TRITONSERVER_Error *complete_list(framework_model *model, const char *key,
                                          const framework_tensors *tensors, bool *changed)
 {
