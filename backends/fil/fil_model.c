@@ -224,8 +224,7 @@ static TRITONSERVER_Error *configured_columns(const framework_model *model, size
 {
   backend_tensor_config *outputs = NULL;
   size_t count = 0;
-  const size_t first =
-      model->max_batch_size > 0 ? 0 : 1; // without batching the rows are the first dimension
+  const size_t first = model->max_batch_size > 0 ? 0 : 1; // skips the rows of the whole tensor
   *columns = 0;
   BACKEND_RETURN_IF_ERROR(backend_tensor_configs(model->config, "output", &outputs, &count));
   for (size_t i = 0; i < count; i++) {

@@ -12,8 +12,8 @@
 TRITONSERVER_Error *identity_device_new(const identity_model *model,
                                         TRITONBACKEND_ModelInstance *instance,
                                         struct identity_device **device);
-void identity_device_free(
-    struct identity_device *self); // no execution may be open; NULL is allowed
+// No execution may be open. NULL is allowed.
+void identity_device_free(struct identity_device *self);
 
 // As NEREID_ModelInstanceExecuteBegin and …End. After Begin the requests are always pending; on an
 // error they stay the server's.

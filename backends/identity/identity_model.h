@@ -14,8 +14,7 @@ typedef struct identity_pair {
   char *input_name;
   char *output_name;
   TRITONSERVER_DataType datatype;
-  backend_shape
-      absent_shape; // of the zeros for an absent optional input, without the batch dimension
+  backend_shape absent_shape; // of the zeros for an absent optional input, without the batch
   bool optional;
   bool is_output; // in responses
   bool is_state;  // it is the sequence's next state

@@ -272,8 +272,7 @@ static void read_response_statistics(wire_reader *reader, const open_request *r)
     TRITONSERVER_ErrorDelete(failure);
     TRITONBACKEND_ModelInstanceResponseStatisticsDelete(statistics);
   }
-  TRITONSERVER_ErrorDelete(
-      error); // times in a wrong order, for which a backend would get this error
+  TRITONSERVER_ErrorDelete(error); // for times in a wrong order
 }
 
 static void release(isolated_child *child, open_request *r, uint32_t flags)

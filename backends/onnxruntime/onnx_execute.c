@@ -192,7 +192,6 @@ TRITONSERVER_Error *onnx_run_read_output(framework_run *run, size_t index, frame
   void *data = NULL;
   BACKEND_RETURN_IF_ERROR(ort_error(runtime, runtime->api.GetTensorMutableData(value, &data)));
   output->data = data;
-  output->on_device =
-      onnx_instance_of(run)->gpu != NULL; // all outputs except strings are bound to the device
+  output->on_device = onnx_instance_of(run)->gpu != NULL; // where all except strings are bound
   return NULL;
 }

@@ -16,8 +16,7 @@ typedef struct onnx_run {
   size_t feed_count;
   const char **fetch_names;
   ort_value **fetched; // as run->fetches
-  ort_value *
-      *bound; // on a GPU: outputs that have memory before the run; those of a graph are fetched
+  ort_value **bound;   // on a GPU: outputs with memory before the run; a graph's are fetched
   size_t bound_most;
 } onnx_run;
 

@@ -10,8 +10,7 @@
 TRITONSERVER_Error *onnx_signature_read(const ort_runtime *runtime, const ort_session *session,
                                         framework_signature *signature);
 
-TRITONSERVER_DataType
-onnx_datatype(ort_element_type type); // TRITONSERVER_TYPE_INVALID: no such type
+TRITONSERVER_DataType onnx_datatype(ort_element_type type); // TRITONSERVER_TYPE_INVALID: none
 ort_element_type onnx_element_type(TRITONSERVER_DataType datatype);
 
 #endif

@@ -35,9 +35,9 @@ typedef struct package_api {
   PACKAGE_FUNCTIONS(PACKAGE_MEMBER)
 #undef PACKAGE_MEMBER
   int32_t (*UpdateConstantsFromBlob)(torch_container *container, const uint8_t *weights);
-  int32_t (*GetConstantsBlobSize)(torch_container *container,
-                                  uint64_t *size); // missing in old packages
-  int32_t (*GetLastError)(const char **text);      // missing in old packages
+  // Old packages lack these.
+  int32_t (*GetConstantsBlobSize)(torch_container *container, uint64_t *size);
+  int32_t (*GetLastError)(const char **text);
 } package_api;
 
 typedef struct compiled_model {
@@ -296,8 +296,7 @@ static TRITONSERVER_Error *run_once(framework_run *run, torch_run *torch, bool t
   if (self->api.ContainerRun(self->container, state->inputs, self->base.input_count, state->outputs,
                              self->output_count, NULL, NULL) == 0)
     return NULL;
-  drop(library, state->inputs,
-       self->base.input_count); // the package owns them now, unless it refused them
+  drop(library, state->inputs, self->base.input_count); // unless the package has taken them
   return failure(model, "PyTorch execute failure", TRITONSERVER_ERROR_INTERNAL);
 }
 

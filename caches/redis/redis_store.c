@@ -218,8 +218,7 @@ static TRITONSERVER_Error *write_batch(redis_store *s, redis_write *const *write
 {
   redis_reply reply = {0};
   TRITONSERVER_Error *e = NULL;
-  uint64_t deadline =
-      clock_monotonic_ns() + s->settings.connect_timeout_ns; // no request waits for it
+  uint64_t deadline = clock_monotonic_ns() + s->settings.connect_timeout_ns; // no request waits
   for (size_t i = 0; e == NULL && i < count; i++)
     e = send_write(s, writes[i], deadline);
   for (size_t i = 0; e == NULL && i < count * replies_of(s); i++) {

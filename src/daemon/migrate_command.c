@@ -216,8 +216,7 @@ static error *try_start(daemon_options *o)
 static error *try_options(migrate_report *r, daemon_options *o, bool load)
 {
   TRITONSERVER_ServerOptions *s = NULL;
-  bool is_known =
-      o->model_repositories.count == 0 && r->refused_count > 0; // the refused flags explain it
+  bool is_known = o->model_repositories.count == 0 && r->refused_count > 0; // refused flags say why
   RETURN_IF_ERROR(quiet(o));
   error *e = is_known ? NULL : try_start(o);
   bool told = e != NULL;

@@ -57,8 +57,7 @@ typedef struct server_run {
   pthread_t helper;
   error *startup_outcome; // of await_startup
   error *stop_outcome;    // of drain_and_stop
-  size_t late,
-      cut; // of drain_and_stop: requests not answered in time; of these, those never answered
+  size_t late, cut;    // of drain_and_stop: requests answered late or never; those never answered
   atomic_bool drained; // stop_outcome is set
 } server_run;
 

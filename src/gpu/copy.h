@@ -52,7 +52,7 @@ typedef struct gpu_copy_counts {
 } gpu_copy_counts;
 // The counts of this library's copy of the layer; in the server, those of the whole process.
 void gpu_copy_count(gpu_copy_counts *counts);
-void gpu_copy_add(gpu_direction direction,
-                  uint64_t bytes); // for the server: another library's copy
+// Counts another library's copy, in the server.
+void gpu_copy_add(gpu_direction direction, uint64_t bytes);
 
 #endif

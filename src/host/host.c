@@ -225,8 +225,7 @@ static error *attach(model_host *host)
 {
   pthread_t watcher;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  signal(SIGINT,
-         SIG_IGN); // these signals are for the server, which ends its models after their answers
+  signal(SIGINT, SIG_IGN); // these are for the server, which ends its models after their answers
   signal(SIGTERM, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
   RETURN_IF_ERROR(receive_channel(host->socket, &host->channel));

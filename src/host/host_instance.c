@@ -47,8 +47,7 @@ static void serve(host_instance *self, const channel_message *work)
 {
   channel_message answer = {.kind = work->kind, .id = work->id};
   AUTO_BUFFER buffer failed = BUFFER_EMPTY;
-  assert(
-      is_read(self)); // the server sends the next batch after it has finished with the last answer
+  assert(is_read(self)); // the server sends a batch only after it has read the last answer
   host_release_lent(self->host, &self->lent);
   self->events.size = 0;
   error *e = execute(self, work);

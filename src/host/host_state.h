@@ -29,9 +29,8 @@ typedef struct host_request {
   uint64_t number;           // the server's
   request *request;          // NULL once it is released
   response_factory *factory; // until it is fully answered
-  _Atomic bool
-      apart; // an event about it went over CHANNEL_CALLS: all later ones follow there, in order
-  list_node node; // in the host's list, until it is fully answered
+  _Atomic bool apart;        // an event went over CHANNEL_CALLS: the later ones must follow there
+  list_node node;            // in the host's list, until it is fully answered
 } host_request;
 
 // An instance and the thread that executes it.

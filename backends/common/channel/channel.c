@@ -309,8 +309,7 @@ static bool can_send(const channel *self, const ring *at)
 // one and `sent`.
 static uint64_t look_at_finished(ring *at)
 {
-  const uint64_t last =
-      atomic_load(&at->finished); // loaded before the others, which may grow meanwhile
+  const uint64_t last = atomic_load(&at->finished); // first: the others may grow meanwhile
   const uint64_t said = atomic_load(&at->shared_done->value);
   const uint64_t sent = atomic_load(&at->sent);
   if (said < last || said > sent) {

@@ -241,8 +241,7 @@ static error *take(device_share *self, int device, size_t bytes, device_range *r
   if (address == 0) {
     LOCK_SCOPE(&self->growing);
     RETURN_IF_ERROR(make(self, on, device));
-    RETURN_IF_ERROR(
-        find_room(self, on, bytes, &address)); // another thread may have grown the region
+    RETURN_IF_ERROR(find_room(self, on, bytes, &address)); // another thread may have grown it
     if (address == 0) {
       RETURN_IF_ERROR(grow(self, on, device, bytes));
       RETURN_IF_ERROR(find_room(self, on, bytes, &address));
@@ -312,10 +311,7 @@ static size_t bytes_left(device_share *self, int device)
 void device_share_grant(device_share *self, const char *who, int device, uint64_t bytes)
 {
   device_range range;
-  const uint64_t size =
-      bytes < LEAST_GROWTH
-          ? LEAST_GROWTH
-          : bytes; // each range needs bookkeeping memory here, so a grant is not small
+  const uint64_t size = bytes < LEAST_GROWTH ? LEAST_GROWTH : bytes; // a range costs memory here
   protocol_device answer = {.kind = DEVICE_GRANT, .device = device, .size = size};
   AUTO_ERROR error *e = take(self, device, size, &range);
   if (e == NULL) {

@@ -31,8 +31,7 @@ typedef struct python_model {
   bool takes_devices;         // inputs may lie on a GPU: FORCE_CPU_ONLY_INPUT_TENSORS is "no"
   output_signature signature; // its texts belong to `config`
   worker_settings workers;
-  _Atomic(struct python_instance *)
-      spare; // the worker that completed the configuration, for the first instance
+  _Atomic(struct python_instance *) spare; // completed the configuration; for the first instance
 } python_model;
 
 TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,

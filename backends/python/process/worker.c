@@ -272,8 +272,7 @@ static void serve_calls(worker *self, worker_link *link)
 {
   channel_message call;
   for (;;) {
-    bool others =
-        self->events->has_calls(self->user); // asked first: they may leave replies to flush
+    bool others = self->events->has_calls(self->user); // before flushing what they left
     int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : others ? REPLIES_LOOK_US : -1;
     switch (channel_receive(link->channel, CHANNEL_CALLS, timeout_us, &call)) {
     case CHANNEL_MESSAGE:

@@ -162,8 +162,7 @@ static PyObject *give_device(given *made, PyObject *from, const buffer_view *vie
   Py_INCREF(from);
   if (view->address == NULL && view->size > 0)
     e = error_new(ERROR_UNAVAILABLE, "the tensor cannot be reached: %s", device_why(view->device));
-  else if (view->is_writable &&
-           stream != NO_STREAM) // foreign memory; the server's tensors are complete
+  else if (view->is_writable && stream != NO_STREAM) // foreign; the server's are complete
     e = device_order(view->device, stream);
   if (e != NULL) {
     delete_given(made);

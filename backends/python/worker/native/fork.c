@@ -12,8 +12,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all below; held while forking
 static fork_piece pieces = {.next = &pieces, .previous = &pieces};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int copied[2] = {-1,
-                        -1}; // a pipe; its closing tells the parent that the child has its copies
+static int copied[2] = {-1, -1}; // a pipe that the child closes when it has its copies
 
 // Replaces the piece's pages by private copies. Parts of other pieces in the same pages become
 // private, too, with their current contents.
