@@ -81,7 +81,7 @@ void channel_position_wake(channel_position *position)
   syscall(SYS_futex, futex_of(position), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-// ---- those who wait ----
+// ---- waiters ----
 
 void channel_waits_init(channel_waits *waits)
 {

@@ -12,7 +12,7 @@
 // processors fetch lines in pairs.
 typedef struct channel_position {
   _Alignas(128) _Atomic uint64_t value;  // only its writer stores it; it only grows
-  _Atomic uint64_t woken_at;             // the writer's clock in ns when it last woke somebody
+  _Atomic uint64_t woken_at;             // the writer's clock in ns when it last woke a waiter
   _Alignas(128) _Atomic uint64_t asleep; // stored by waiters, which sleep while `value` is below it
 } channel_position;
 

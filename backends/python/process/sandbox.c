@@ -213,8 +213,7 @@ TRITONSERVER_Error *worker_command_init(string_list *line, const worker_sandbox 
 
 // ---- the variables
 
-// Variables between the server and its service manager. A worker's interpreter and libraries must
-// come from its environment only.
+// Variables between the server and its service manager, and the place of its credentials.
 static const char *const DROPPED[] = {
     "NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",          "LISTEN_PID",
     "LISTEN_PIDFDID", "LISTEN_FDS",    "LISTEN_FDNAMES",        "MAINPID",

@@ -106,7 +106,7 @@ void worker_kill_locked(worker *self);
 // How the worker behind `link` ended; NULL: the last worker.
 TRITONSERVER_Error *worker_gone_locked(const worker *self, const worker_link *link);
 
-// Why the worker behind `link` (NULL: the current one) is gone; a worker that still runs is killed.
+// Why the worker behind `link` (NULL: the last one) is gone; a worker that still runs is killed.
 // `waits`: waits a moment until its end is seen. Otherwise returns NULL if the end is not seen yet.
 TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool waits);
 
