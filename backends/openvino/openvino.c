@@ -4,9 +4,8 @@
 
 #include <signal.h>
 
-// OpenVINO gives the thread that opens a device an alternate signal stack, and unmaps that stack
-// with the core, on any thread. The thread must therefore keep its own. The libraries that OpenVINO
-// has opened stay loaded.
+// OpenVINO gives the thread that opens a device an alternate signal stack, and unmaps it with the
+// core, on any thread: the thread must keep its own.
 static TRITONSERVER_Error *take_step(TRITONSERVER_Error *(*step)(framework_model *),
                                      framework_model *model)
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of an instance's inference request; see ov_model.h and framework.h. Used on the
-// instance's thread.
+// One run of an instance's request; see ov_model.h and framework.h. On the instance's thread.
 #include "ov_model.h"
 
 #include "backend_error.h"
@@ -136,8 +135,7 @@ TRITONSERVER_Error *ov_run_add_input(framework_run *run, const framework_input *
   return error;
 }
 
-// A missing input is an error: the request still has the previous run's tensor, whose memory is
-// gone.
+// A missing input is an error: the request has the previous run's tensor, whose memory is gone.
 static TRITONSERVER_Error *check_inputs(const framework_run *run)
 {
   const framework_tensors *inputs = &run->instance->model->signature.inputs;
