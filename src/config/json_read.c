@@ -376,7 +376,7 @@ static error *take_oneof(const json_path *at, field_ref field, const ProtobufCMe
 static error *read_member(json_source *source, const json_path *at, ProtobufCMessage *message,
                           field_ref *taken)
 {
-  field_ref field;
+  field_ref field = NULL;
   json_token value;
   RETURN_IF_ERROR(find_field(at, message->descriptor, &field));
   RETURN_IF_ERROR(json_source_value(source, &value));

@@ -32,7 +32,7 @@ static slice package_of(const char *path)
   while (start[-1] != '/')
     start--;
   const slice name = {start, (size_t)(end - start)};
-  return name.data[0] == '.' ? SLICE("") : name;
+  return name.data[0] == '.' ? (slice){end, 0} : name;
 }
 
 // The model's file must exist; the server decides about links.
