@@ -572,6 +572,9 @@ static void text_that_is_no_json_is_refused_with_what_stands_there(void **state)
       {"{\"inputs\":[]} x", "expected the end of the text, got 'x' at byte 14"},
       {"{\"inputs\":[]}{", "expected the end of the text"},
       {"{inputs:[]}", "expected a member's name in quotes"},
+      {"{“inputs”:[]}", "in quotes, got '“inputs”:[]}' at byte 1: a typographic quote, write \" in "
+                        "its place"},
+      {"{'inputs':[]}", "in quotes, got ''inputs':[]}' at byte 1: write \" in place of '"},
       {"{\"inputs\" []}", "expected ':'"},
       {"{\"inputs\":[],}", "expected a member's name in quotes, got '}' at byte 13: remove the "
                            "comma before it"},
@@ -742,7 +745,10 @@ static void binary_sizes_must_add_up(void **state)
   } cases[] = {
       {"{\"inputs\":[" BINARY("a", "2") "," BINARY("b", "3") "]}", "abcd",
        "unexpected size for input 'b', expecting 1 additional bytes for model 'm': "},
-      {"{\"inputs\":[" BINARY("a", "2") "]}", NULL, "expecting 2 additional bytes"},
+      {"{\"inputs\":[" BINARY("a", "2") "]}", NULL,
+       "expecting 2 additional bytes for model 'm': binary_data_size is 2, 0 bytes are left behind "
+       "the JSON, whose size the header Inference-Header-Content-Length says (without it, the "
+       "whole body is JSON)"},
       {"{\"inputs\":[" BINARY("a", "2") "]}", "abc",
        "unexpected additional input data for model 'm': 1 bytes"},
       {"{\"inputs\":[]}", "a", "unexpected additional input data for model 'm': 1 bytes"},
