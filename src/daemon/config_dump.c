@@ -208,5 +208,5 @@ void config_metric_free(config_metric *made)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricDelete(made->metric));
   if (made->family != NULL)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricFamilyDelete(made->family));
-  *made = (config_metric){NULL};
+  *made = (config_metric){0};
 }

@@ -41,6 +41,9 @@ static const python_setting SETTINGS[] = {
     {"shm-region-prefix-name", 0, NULL, 0},
 };
 
+// The server gives every backend one of these for each --model-load-gpu-limit.
+#define LOAD_LIMIT "model-load-gpu-limit-device-"
+
 // Keys that need no warning: the backend's other settings, and those that every backend gets.
 static const char *const OTHERS[] = {
     "python-executable",      "environment-cache", "environment-most-bytes",
@@ -79,7 +82,7 @@ static void report_key(const python_backend *self, const char *key)
   for (size_t i = 0; i < COUNT(OTHERS); i++)
     if (strcmp(key, OTHERS[i]) == 0)
       return;
-  if (!worker_sandbox_has_setting(key))
+  if (strncmp(key, LOAD_LIMIT, strlen(LOAD_LIMIT)) != 0 && !worker_sandbox_has_setting(key))
     BACKEND_LOG_WARN("backend '%s': unknown setting %s", self->name, key);
 }
 

@@ -95,6 +95,13 @@ static bool accept_some(connections *all)
   return true;
 }
 
+// While clients wait. When accepting paused, connections may have been silent for too short a time.
+static void ask_for_room(connections *all)
+{
+  if (atomic_load(&all->crowded) && is_full(all))
+    room_ask();
+}
+
 // Resumes accepting when there is room, at most one tick later.
 static void reconsider_accepting(connections *all)
 {
@@ -246,6 +253,7 @@ static void *watch(void *argument)
       linger_expire(lingering, connections_now_ms());
       check_timeouts(all);
       give_memory_back(all);
+      ask_for_room(all);
       next_tick = connections_now_ms() + TICK_MS;
     }
     reconsider_accepting(all);
