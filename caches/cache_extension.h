@@ -5,14 +5,14 @@
 
 #include "triton/core/tritoncache.h"
 
-// A promise, looked up by name: entries are seen by this process only, and end with it. Keys may
-// then be made with a secret of the process. The value does not matter.
+// A promise, looked up by name: only this process sees the entries, and they end with it. The
+// server may then make keys with a secret of the process. The value does not matter.
 TRITONCACHE_ISPEC extern const char NEREID_CacheStaysInProcess;
 
-// That a look-up may wait for somebody, such as a server on the network: how many may do so at the
-// same time. Look-ups then come from so many threads of the server's own, never from a thread that
-// has other clients to serve. Asked once, after TRITONCACHE_CacheInitialize. Without it, or for 0,
-// look-ups are expected to be as fast as memory.
+// How many look-ups may wait at the same time, for example for a server on the network. The server
+// then makes look-ups on that many threads of its own, never on a thread that serves clients. Asked
+// once, after TRITONCACHE_CacheInitialize. Without this function, or with 0, look-ups must be as
+// fast as memory.
 TRITONCACHE_ISPEC unsigned NEREID_CacheLookupThreads(TRITONCACHE_Cache *cache);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses a model's file by the device; see backend_artifact.h.
+// Chooses a model's file by the device.
 #include "backend_artifact.h"
 
 #include "backend_error.h"
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-// Triton's words, but that it names the instance.
+// The error has Triton's words, plus the instance's name.
 static TRITONSERVER_Error *find_device(int ordinal, const gpu_device **device)
 {
   const gpu_devices *devices;

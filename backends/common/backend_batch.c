@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bookkeeping of one execution; see backend_batch.h.
+// Bookkeeping of one execution.
 #include "backend_batch.h"
 
 #include "backend_error.h"
@@ -66,7 +66,7 @@ void backend_batch_fail_all(backend_batch *batch, TRITONSERVER_Error *error_owne
   TRITONSERVER_ErrorDelete(error_owned);
 }
 
-// Statistics come before the responses so that who has a response finds it counted.
+// Statistics come before the responses, so that a client that has its response finds it counted.
 void backend_batch_finish(backend_batch *batch, uint64_t batch_size)
 {
   uint64_t exec_end_ns = clock_monotonic_ns();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests of one TRITONBACKEND_ModelInstanceExecute and what became of each: one response per
-// request, sent exactly once, with an error or complete; statistics; release. Used on the
-// instance's thread, lives for one call.
+// The requests of one TRITONBACKEND_ModelInstanceExecute and their outcome. Each request gets one
+// response, sent exactly once, complete or with an error. Also reports statistics and releases the
+// requests. Used on the instance's thread, lives for one call.
 #ifndef NEREID_BACKEND_BATCH_H
 #define NEREID_BACKEND_BATCH_H
 
@@ -22,12 +22,11 @@ typedef struct backend_batch {
 } backend_batch;
 
 // Makes a response for each request. On an error nothing is held and the requests stay the
-// server's: return the error from the entry point. After success backend_batch_finish must be
-// called.
+// server's: return the error from the entry point. After success call backend_batch_finish.
 TRITONSERVER_Error *backend_batch_begin(backend_batch *batch, TRITONBACKEND_ModelInstance *instance,
                                         TRITONBACKEND_Request **requests, uint32_t count);
 
-// Is request `index` without an error so far?
+// Whether request `index` has no error so far.
 static inline bool backend_batch_alive(const backend_batch *batch, uint32_t index)
 {
   return batch->responses[index] != NULL;
@@ -41,7 +40,7 @@ void backend_batch_fail(backend_batch *batch, uint32_t index, TRITONSERVER_Error
 void backend_batch_fail_all(backend_batch *batch, TRITONSERVER_Error *error_owned);
 
 // Reports statistics, sends the complete responses and releases all requests. `batch_size` is the
-// sum of the batch sizes of what was executed, 0 when the model did not run: then no execution is
+// sum of the batch sizes that were executed. With 0 (the model did not run) no execution is
 // counted.
 void backend_batch_finish(backend_batch *batch, uint64_t batch_size);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch inputs and outputs; see backend_batch_tensors.h.
+// Batch inputs and outputs.
 #include "backend_batch_tensors.h"
 
 #include "backend_error.h"
@@ -77,7 +77,7 @@ TRITONSERVER_Error *backend_batch_inputs(const json_t *config, backend_batch_inp
   return error;
 }
 
-// The shape of the output `name`; without dimensions where there is none.
+// The shape of the output `name`; rank 0 where there is no such output.
 static TRITONSERVER_Error *read_output_dims(const json_t *config, const char *name,
                                             backend_shape *dims)
 {
@@ -147,7 +147,7 @@ TRITONSERVER_Error *backend_batch_outputs(const json_t *config, backend_batch_ou
 
 // ---- making the tensors of a batch ----
 
-// The values of a tensor as they are written one after the other.
+// Writes the values of a tensor one after another.
 typedef struct writer {
   char *at;
   bool is_float;
@@ -163,7 +163,7 @@ static void put(writer *w, size_t number)
   w->at += sizeof(integer);
 }
 
-// How many rows there are, each with `*rank` dimensions.
+// Counts the rows; `*rank` is the number of dimensions of each.
 static TRITONSERVER_Error *count_rows(const backend_input *sources, uint32_t count, int64_t *rows,
                                       int64_t *rank)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON in, values out; see backend_config.h.
+// Reads values from JSON.
 #include "backend_config.h"
 
 #include "backend_error.h"

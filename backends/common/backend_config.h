@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend reads from JSON: the model's configuration, its parameters, and the settings given
-// to the backend with --backend-config. Strings are borrowed from the JSON objects.
+// Reads JSON for a backend: the model's configuration, its parameters, and the settings of
+// --backend-config. Strings are borrowed from the JSON objects.
 #ifndef NEREID_BACKEND_CONFIG_H
 #define NEREID_BACKEND_CONFIG_H
 
@@ -25,13 +25,13 @@ TRITONSERVER_Error *backend_settings(TRITONBACKEND_Backend *backend, json_t **se
 // The text of parameters["key"].string_value, NULL when the model's configuration has none.
 const char *backend_parameter(const json_t *config, const char *key);
 
-// Whether the model itself keeps what it knows of sequences: it has them, and no states that the
-// server keeps. What is to be said of them where its process has ended is the text.
+// Whether the backend keeps the state of the model's sequences: the model has sequences, and no
+// states that the server keeps. The text is added to an error when the model's process has ended.
 bool backend_keeps_sequences(const json_t *config);
 #define BACKEND_SEQUENCES_LOST                                                                     \
   "; the states of the sequences that it had are lost: they must begin again"
 
-// Member `key` as text, "" when it is absent or no string.
+// Member `key` as text, "" when it is absent or not a string.
 const char *backend_json_text(const json_t *object, const char *key);
 
 // Reads a number between `least` and `most`, or a boolean (true/false, on/off, 1/0, any case).
@@ -53,7 +53,7 @@ typedef struct backend_tensor_config {
   bool ragged;
 } backend_tensor_config;
 
-// Of "TYPE_FP32". The configuration says "TYPE_STRING" for what the ABI calls BYTES.
+// "TYPE_FP32" to the ABI's type. "TYPE_STRING" is the ABI's BYTES.
 TRITONSERVER_DataType backend_datatype_of(const char *type_text);
 
 // Reads the list `key` ("input", "output"). `*tensors` is for free(), NULL with `*count` 0. The

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from and to devices that no stream here is of; see backend_copy.h.
+// Copies from and to devices for which this backend has no stream.
 #include "backend_copy.h"
 
 #include "backend_error.h"
@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static pthread_mutex_t reach_lock = PTHREAD_MUTEX_INITIALIZER; // of changes
-static _Atomic uint64_t reached;                               // a bit for each device that is held
+static pthread_mutex_t reach_lock = PTHREAD_MUTEX_INITIALIZER; // for changes
+static _Atomic uint64_t reached;                               // one bit per held device
 _Static_assert(MAX_GPUS <= 64, "a bit for each device");
 
 error *backend_device_reach(int ordinal)

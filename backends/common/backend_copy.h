@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of GPUs as instances on CPUs meet it (a client's region, the tensor of another model): it
-// is copied, and who has asked waits. Any thread.
+// Copies GPU memory that reaches an instance on the CPU (a client's region, another model's
+// tensor). The calling thread waits for the copy. Any thread.
 #ifndef NEREID_BACKEND_COPY_H
 #define NEREID_BACKEND_COPY_H
 
@@ -11,8 +11,8 @@
 TRITONSERVER_Error *backend_copy_now(void *to, gpu_place to_place, const void *from,
                                      gpu_place from_place, size_t bytes, const char *name);
 
-// Makes sure that this library may use memory of the device: its context is held from now on, until
-// no instance of the library is left, which backend_entry.c tells backend_devices_leave.
+// Makes sure that this library may use the device's memory. The first call holds the device's
+// context until the library's last instance ends, when backend_entry.c calls backend_devices_leave.
 error *backend_device_reach(int ordinal);
 void backend_devices_leave(void);
 

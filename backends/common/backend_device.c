@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's stream and memory; see backend_device.h.
+// A device's stream and memory.
 #include "backend_device.h"
 
 #include "backend_error.h"
@@ -64,7 +64,7 @@ static bool take_of_server(backend_device *self, TRITONSERVER_MemoryType type, i
   return *memory != NULL;
 }
 
-// The only call of the driver for memory while a request waits; the next request finds it there.
+// The only driver call for memory while a request waits; the memory is kept for later requests.
 static error *grow_spare(backend_device *self, size_t bytes)
 {
   if (!self->no_pools)
@@ -123,7 +123,7 @@ bool backend_device_fault(const backend_device *self, char *text, size_t size)
 {
   if (self == NULL)
     return false;
-  // What is lost, but has not gone, may still use the memory.
+  // A lost device that still exists may still use the memory.
   if (!gpu_health_is_gone(self->ordinal) && !gpu_health_is_dead(self->ordinal))
     return false;
   gpu_health_text(self->ordinal, text, size);

@@ -10,7 +10,7 @@
 
 const char NEREID_BackendFills = 1;
 
-static atomic_uint instances; // with those that are being made
+static atomic_uint instances; // including those being made
 
 TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
 {
@@ -69,7 +69,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
   return error;
 }
 
-// Triton finalizes models that could not be initialized, too.
+// Triton finalizes models that failed to initialize, too: then `state` is NULL.
 TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
 {
   void *state = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry points that backends have alike: they look up the states of backend, model and
-// instance, and call what the backend has defined as `backend_entry`. backend_entry.c is a part of
-// each backend's library.
+// The entry points that are alike in all backends. They look up the states of backend, model and
+// instance, and call the functions of `backend_entry`, which each backend defines. backend_entry.c
+// is compiled into each backend's library.
 #ifndef NEREID_BACKEND_ENTRY_H
 #define NEREID_BACKEND_ENTRY_H
 
@@ -9,12 +9,12 @@
 
 #include <stdbool.h>
 
-// States are NULL where nothing was made, also for the functions that free them.
+// A state is NULL where nothing was made; the functions that free states must take NULL.
 typedef struct backend_entry_points {
   const char *name;
-  uint32_t api_minor; // the smallest backend API with all that it needs
-  bool prefers_cpu;   // for instances whose group says no kind
-  // The same of a backend that may prefer devices: whether it does; then the CPU is its second
+  uint32_t api_minor; // the smallest backend API that the backend works with
+  bool prefers_cpu;   // for instances whose group names no kind
+  // Instead of prefers_cpu: returns whether the backend prefers GPUs, with the CPU as second
   // choice.
   bool (*prefers_gpu)(const void *backend_state);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making, logging and comparing; see backend_error.h.
+// Makes, logs and converts errors.
 #include "backend_error.h"
 
 #include "backend_log.h"
@@ -24,7 +24,7 @@ TRITONSERVER_Error *backend_error(TRITONSERVER_Error_Code code, const char *form
   return error;
 }
 
-// The codes are the ABI's.
+// The codes of both types are equal.
 TRITONSERVER_Error *backend_error_of(error *error_owned)
 {
   if (error_owned == NULL)
@@ -66,7 +66,7 @@ void backend_error_log(TRITONSERVER_Error *error_owned, const char *doing)
   TRITONSERVER_ErrorDelete(error_owned);
 }
 
-// What cannot be asked stays unknown.
+// A value that the server cannot give stays empty.
 static NEREID_LogSubject subject_of(TRITONBACKEND_ModelInstance *instance,
                                     TRITONBACKEND_Request *request)
 {

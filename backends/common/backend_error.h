@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of a backend: TRITONSERVER_Error values made from a format, passed up, or logged where
-// nobody is left to pass them to. An error has one owner; NULL is success. Any thread.
+// Errors of a backend: TRITONSERVER_Error values made from a format, and either returned or logged.
+// An error has one owner; NULL is success. Any thread.
 #ifndef NEREID_BACKEND_ERROR_H
 #define NEREID_BACKEND_ERROR_H
 
@@ -23,20 +23,20 @@ TRITONSERVER_Error *backend_error_no_memory(const char *what) __attribute__((war
 // The same error for the server; NULL stays NULL.
 TRITONSERVER_Error *backend_error_of(error *error_owned) __attribute__((warn_unused_result));
 
-// A copy of a framework's text in one line: each run of blanks and line breaks is one blank. For
-// free(); NULL when memory is short.
+// A copy of a framework's text on one line: each run of blanks and line breaks becomes one blank.
+// For free(); NULL when memory is short.
 char *backend_one_line(const char *text);
 
 // Ends an error that cannot be passed on: logs "failed to <doing>: <text>" and deletes it.
 // NULL does nothing.
 void backend_error_log(TRITONSERVER_Error *error_owned, const char *doing);
-// The same about a request (or NULL) that `instance` has.
+// The same, naming `instance` and its request (or NULL) in the log.
 void backend_request_error_log(TRITONBACKEND_ModelInstance *instance,
                                TRITONBACKEND_Request *request, TRITONSERVER_Error *error_owned,
                                const char *doing);
 
-// Refuses a server whose backend API is another major or older than `minor_needed`, the smallest
-// that has every function the backend cannot do without. `name` is the backend's.
+// Refuses a server whose backend API has another major version or is older than `minor_needed`, the
+// smallest minor with every function that the backend needs. `name` is the backend's.
 TRITONSERVER_Error *backend_check_api(const char *name, uint32_t minor_needed);
 
 // Runs `expression`; if it gives an error, returns it from the enclosing function.

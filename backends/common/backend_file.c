@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of a model; see backend_file.h.
+// Files of a model.
 #include "backend_file.h"
 
 #include "backend_error.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// Only nereid has it.
+// Only nereid has this function.
 extern __typeof__(NEREID_ModelOpen) NEREID_ModelOpen __attribute__((weak));
 
 static TRITONSERVER_Error *open_by_name(const char *dir, const char *path, const char *full,
@@ -90,7 +90,7 @@ TRITONSERVER_Error *backend_read_file(int descriptor, const char *path, size_t m
   *data = malloc(*size + 1);
   if (*data == NULL)
     return backend_error_no_memory(path);
-  if (files_fill(descriptor, *data, size)) // it may have become shorter
+  if (files_fill(descriptor, *data, size)) // the file may have shrunk
     return NULL;
   TRITONSERVER_Error *error =
       backend_error_internal("unable to read '%s': %s", path, strerror(errno));

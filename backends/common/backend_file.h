@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of a model. Which links are followed is the server's to say (NEREID_ModelOpen); in a server
-// without that function all are, as in Triton's own backends. Load threads.
+// Files of a model. The server decides which links are followed (NEREID_ModelOpen). In a server
+// without that function all links are followed, as in Triton's own backends. Load threads.
 #ifndef NEREID_BACKEND_FILE_H
 #define NEREID_BACKEND_FILE_H
 
@@ -9,17 +9,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The path of `file` in the model's version directory, from the model's directory on, for free().
+// The path of `file` in the model's version directory, relative to the model's directory, for
+// free().
 TRITONSERVER_Error *backend_version_path(TRITONBACKEND_Model *model, const char *file, char **path);
 
-// Opens the regular file or the directory `path` below the model's directory; a FIFO or device is
-// looked at and never opened. The caller closes *descriptor. Errors: UNAVAILABLE when it is absent.
+// Opens the regular file or the directory `path` below the model's directory. A FIFO or device is
+// never opened. The caller closes *descriptor. Errors: UNAVAILABLE when it is absent.
 TRITONSERVER_Error *backend_open_file(TRITONBACKEND_Model *model, const char *path,
                                       int *descriptor);
 TRITONSERVER_Error *backend_open_dir(TRITONBACKEND_Model *model, const char *path, int *descriptor);
 
-// Reads an open regular file into *data, for free(). `path` is for errors: INVALID_ARG when it has
-// more than `most` bytes.
+// Reads an open regular file into *data, for free(). INVALID_ARG when it has more than `most`
+// bytes. `path` is for error texts.
 TRITONSERVER_Error *backend_read_file(int descriptor, const char *path, size_t most, void **data,
                                       size_t *size);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formatting for backend_log.h.
+// Formats log lines.
 #include "backend_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-// Only nereid has it.
+// Only nereid has this function.
 extern __typeof__(NEREID_LogMessageAbout) NEREID_LogMessageAbout __attribute__((weak));
 
 static TRITONSERVER_Error *write_prefixed(TRITONSERVER_LogLevel level, const char *file, int line,
@@ -39,7 +39,7 @@ void backend_log(TRITONSERVER_LogLevel level, const char *file, int line,
   char *text = NULL;
   int length = vasprintf(&text, format, arguments);
   va_end(arguments);
-  // A line that cannot be written is nobody's error.
+  // A failure to log is ignored.
   TRITONSERVER_ErrorDelete(write_line(level, file, line, about, length < 0 ? format : text));
   if (length >= 0)
     free(text);

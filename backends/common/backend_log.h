@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines of a backend, written through the server. The text is made only when the level is on.
-// Any thread.
+// Log lines of a backend, written through the server. The text is formatted only when the level is
+// on. Any thread.
 #ifndef NEREID_BACKEND_LOG_H
 #define NEREID_BACKEND_LOG_H
 
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
-// Writes one line that says it comes from `file`:`line` and, unless `about` is NULL, what it is
-// about. Triton's server has no word for that: there the request's id stands before the text.
+// Writes one line that names `file`:`line` and, unless `about` is NULL, its subject. Triton's
+// server has no subjects: there the request's id stands before the text.
 void backend_log(TRITONSERVER_LogLevel level, const char *file, int line,
                  const NEREID_LogSubject *about, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

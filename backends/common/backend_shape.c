@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes as values; see backend_shape.h.
+// Shapes as values.
 #include "backend_shape.h"
 
 #include "backend_error.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of a tensor as a value: up to BACKEND_MAX_RANK dimensions, -1 where any size is
-// allowed.
+// A tensor's shape as a value: up to BACKEND_MAX_RANK dimensions, -1 for any size.
 #ifndef NEREID_BACKEND_SHAPE_H
 #define NEREID_BACKEND_SHAPE_H
 
@@ -27,12 +26,12 @@ TRITONSERVER_Error *backend_shape_set(backend_shape *shape, const int64_t *dims,
 TRITONSERVER_Error *backend_shape_from_json(backend_shape *shape, const json_t *array,
                                             const char *what);
 
-// "[2,-1]" in `text`, which holds BACKEND_SHAPE_TEXT bytes; returns `text`. A shape too long for
-// it ends in "...".
+// Writes "[2,-1]" to `text`, which holds BACKEND_SHAPE_TEXT bytes, and returns `text`. A shape that
+// does not fit ends in "...".
 const char *backend_shape_text(const backend_shape *shape, char *text);
 
-// The product of `rank` dimensions (1 for a scalar). false when one is negative or the product does
-// not fit.
+// The product of `rank` dimensions (1 for a scalar). False when a dimension is negative or the
+// product does not fit.
 bool backend_element_count(const int64_t *dims, size_t rank, size_t *count);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers, gathering and outputs; see backend_tensor.h.
+// Buffers, gathering and outputs.
 #include "backend_tensor.h"
 
 #include "backend_copy.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Only nereid has it.
+// Only nereid has this function.
 extern __typeof__(NEREID_ResponseUnconfiguredOutput) NEREID_ResponseUnconfiguredOutput
     __attribute__((weak));
 
@@ -96,8 +96,8 @@ TRITONSERVER_Error *backend_input_complete(const backend_input *input, uint64_t 
                                 (unsigned long long)input->byte_size);
 }
 
-// The input's bytes where they are, when they are one piece of CPU memory aligned to `alignment`;
-// else `*data` is NULL. An input without bytes gives a pointer that must not be read.
+// Sets `*data` to the input's bytes if they are one piece of CPU memory aligned to `alignment`,
+// else to NULL. An input without bytes gives a pointer that must not be read.
 static TRITONSERVER_Error *peek(const backend_input *input, size_t alignment, const void **data)
 {
   static const _Alignas(BUFFER_ALIGNMENT) char nothing[1];
@@ -116,7 +116,7 @@ static TRITONSERVER_Error *peek(const backend_input *input, size_t alignment, co
   return NULL;
 }
 
-// Copies `bytes` bytes, of which there are some, and waits for the end.
+// Copies `bytes` (above 0) and waits for the end.
 static inline TRITONSERVER_Error *copy(void *to, gpu_place to_place, const void *from,
                                        gpu_place from_place, size_t bytes, const char *name)
 {
@@ -217,7 +217,7 @@ TRITONSERVER_Error *backend_state_ask(TRITONBACKEND_Request *request, const char
   return NULL;
 }
 
-// Where the host writes what is to go to a GPU.
+// Gives the host memory to write to when the output is on a GPU.
 static TRITONSERVER_Error *stage(backend_output *output)
 {
   output->data = output->room.data;
@@ -283,7 +283,7 @@ TRITONSERVER_Error *backend_outputs_wanted(TRITONBACKEND_Request *request, const
   for (uint32_t i = 0; i < count; i++) {
     const char *name = NULL;
     BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputName(request, i, &name));
-    // Clients mostly ask in the model's order, so start where the last one was found.
+    // Clients mostly ask in the model's order, so the search starts after the previous match.
     for (size_t step = 0; step < name_count; step++) {
       size_t candidate = (i + step) % name_count;
       if (strcmp(names[candidate], name) == 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enqueues and ends the copies of an execution; see backend_transfer.h.
+// Enqueues and ends the copies of an execution.
 #include "backend_transfer.h"
 
 #include "backend_copy.h"
@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A run of host memory to the device is sent as soon as it is so long: the next part is put into
-// pinned memory while this one is under way.
+// A run of host memory is sent to the device when it reaches this length. The next part is copied
+// to pinned memory meanwhile.
 #define RUN_BYTES ((size_t)4 << 20)
-#define LOOK_US   500000 // so often is a device that does not end asked whether it works
+#define LOOK_US   500000 // while a device does not finish, its health is checked this often
 
-// Host memory that is not pinned, whose other side is on the device.
+// Host memory that is not pinned, to be copied to or from the device.
 typedef struct piece {
   char *host;
   size_t bytes;
@@ -23,7 +23,7 @@ typedef struct piece {
   const char *name;
 } piece;
 
-// Pieces that lie side by side on the device and are not enqueued yet.
+// Pieces that are adjacent on the device and not enqueued yet.
 typedef struct run {
   gpu_direction direction;
   char *device;
@@ -32,7 +32,7 @@ typedef struct run {
   size_t count, capacity;
 } run;
 
-// From pinned memory to where it belongs, once the stream is through.
+// A copy from pinned memory to its destination, done after the stream has finished.
 typedef struct late_copy {
   void *to;
   const void *from;
@@ -60,10 +60,10 @@ struct backend_transfer {
   backend_batch *batch;
   gpu_event *event;
   transfer_stage stage;
-  bool enqueued; // something that the event comes after
+  bool enqueued; // there is work that the event must wait for
   run run;
-  TRITONSERVER_Error *failed; // all requests; owned
-  // Lists that keep their room.
+  TRITONSERVER_Error *failed; // fails all requests; owned
+  // These lists keep their capacity.
   backend_block *blocks;
   size_t block_count, block_capacity;
   late_copy *copies;
@@ -74,7 +74,7 @@ struct backend_transfer {
   size_t state_count, state_capacity;
 };
 
-// Makes room for one more; false: no memory.
+// Makes room for one more item; false: no memory.
 static bool make_room(void *list, size_t count, size_t *capacity, size_t item_size)
 {
   void **items = list;
@@ -152,7 +152,7 @@ void backend_transfer_fail(backend_transfer *self, uint32_t request,
   self->failures[self->failure_count++] = (failure){request, error_owned};
 }
 
-// `copied`: the name that the copy had, which is that of the first of its pieces.
+// `copied`: the tensor's name in the copy's error, which is the first piece's.
 static void fail_piece(backend_transfer *self, const piece *p, const error *cause,
                        const char *copied)
 {
@@ -204,7 +204,7 @@ static bool is_ours(const backend_transfer *self, gpu_place place)
   return place.kind == GPU_MEMORY_DEVICE && place.device == self->device->ordinal;
 }
 
-// What the device refuses is not awaited: a lost one may never answer.
+// Work that the device refused is not awaited: a lost device may never answer.
 static error *note(backend_transfer *self, error *e)
 {
   self->enqueued = self->enqueued || e == NULL;
@@ -217,8 +217,7 @@ static TRITONSERVER_Error *fill_zeros(backend_transfer *self, void *to, size_t b
       note(self, gpu_fill(to, self->device->ordinal, 0, bytes, self->device->stream)));
 }
 
-// What a copy that failed leaves on the device must not be what was there before: a model may read
-// it as indices.
+// After a failed copy the device must not keep old data there: a model may use it as indices.
 static void clear(backend_transfer *self, void *to, size_t bytes)
 {
   TRITONSERVER_Error *error = fill_zeros(self, to, bytes);
@@ -234,7 +233,7 @@ static error *enqueue(backend_transfer *self, void *to, gpu_place to_place, cons
               gpu_copy(to, to_place, from, from_place, bytes, self->device->stream, name, &done));
 }
 
-// Without pinned memory: the driver does it, and makes us wait.
+// Used without pinned memory: the driver copies, and this thread waits.
 static void copy_piece(backend_transfer *self, const piece *p, char *device,
                        gpu_direction direction)
 {
@@ -317,7 +316,7 @@ static void add_to_run(backend_transfer *self, gpu_direction direction, char *de
   r->bytes += p->bytes;
 }
 
-// Long ones in parts, so that the bus does not wait for the last byte.
+// Sends long pieces in parts, so that the transfer starts before the last byte is staged.
 static void add_to_device(backend_transfer *self, char *device, piece p)
 {
   while (p.bytes > 0) {
@@ -344,7 +343,7 @@ static error *copy_direct(backend_transfer *self, void *to, gpu_place to_place, 
     RETURN_IF_ERROR(backend_device_reach(from_place.device));
   if (is_ours(self, to_place) || is_ours(self, from_place))
     return enqueue(self, to, to_place, from, from_place, bytes, name);
-  return gpu_copy_now(to, to_place, from, from_place, bytes, name); // our stream is not for it
+  return gpu_copy_now(to, to_place, from, from_place, bytes, name); // this stream is not needed
 }
 
 void backend_transfer_copy(backend_transfer *self, uint32_t request, void *to, gpu_place to_place,
@@ -402,7 +401,7 @@ static TRITONSERVER_Error *copy_input(backend_transfer *self, uint32_t request,
   return backend_input_complete(input, copied);
 }
 
-// As backend_input_peek, for the device.
+// As peek in backend_tensor.c, for the device.
 static TRITONSERVER_Error *peek(const backend_transfer *self, const backend_input *input,
                                 size_t alignment, const void **data)
 {
@@ -503,11 +502,11 @@ void backend_transfer_close(backend_transfer *self)
     return;
   backend_transfer_fail_all(self, backend_error_of(e));
   self->enqueued = false;
-  // Nothing may be given back before the stream is through; a dead one is.
+  // No memory may be given back before the stream has finished; a dead stream has.
   error_free(gpu_stream_synchronize(self->device->stream));
 }
 
-// False: not yet. An error of the wait is everybody's.
+// False: not finished yet. An error of the wait fails all requests.
 static bool await_stream(backend_transfer *self, int64_t timeout_us)
 {
   char text[256];

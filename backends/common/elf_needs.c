@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the dynamic section with pread; see elf_needs.h.
+// Reads the dynamic section with pread.
 #include "elf_needs.h"
 
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #define MOST_SEGMENTS 256
-#define MOST_ENTRIES  4096 // of the dynamic section
-#define MOST_NAME     256  // bytes, with the end
+#define MOST_ENTRIES  4096 // in the dynamic section
+#define MOST_NAME     256  // bytes, including the NUL
 
 typedef struct elf_object {
   int file;
@@ -38,7 +38,7 @@ static const char *read_segments(elf_object *self)
              : "is cut off";
 }
 
-// Where in the file the loader would find the address.
+// The file offset of an address.
 static bool offset_of(const elf_object *self, uint64_t address, uint64_t *offset)
 {
   for (size_t i = 0; i < self->segment_count; i++) {
@@ -60,8 +60,7 @@ static bool add_name(const elf_object *self, uint64_t offset, string_list *names
   return string_list_add(names, name);
 }
 
-// The entries of the section at `dynamic`; `strings` is where the names are, known after a first
-// look through it.
+// Reads the entries of the section at `dynamic`. A first pass finds `strings`, where the names are.
 static const char *read_entries(const elf_object *self, const Elf64_Phdr *dynamic,
                                 string_list *names)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which libraries a shared object needs (DT_NEEDED), read off its file, which may be anything: what
-// the loader will look for, known before it is asked. Load threads.
+// Reads from a file which libraries a shared object needs (DT_NEEDED), before the loader opens it.
+// The file may contain anything. Load threads.
 #ifndef NEREID_ELF_NEEDS_H
 #define NEREID_ELF_NEEDS_H
 
@@ -14,11 +14,11 @@
 #elif defined __aarch64__
 #define ELF_OWN_MACHINE EM_AARCH64
 #else
-#define ELF_OWN_MACHINE EM_NONE // not known
+#define ELF_OWN_MACHINE EM_NONE // unknown
 #endif
 
-// Adds the names, in their order. False: the file cannot be read or is no 64-bit shared object, and
-// *why (static) says so; or memory is short, as names->failed says.
+// Adds the names in their order. False: the file cannot be read or is not a 64-bit shared object,
+// and *why (static) says so; or memory is short, and names->failed is set.
 bool elf_needs(const char *path, string_list *names, const char **why);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the places, and what is said of them; see framework_search.h.
+// Searches the places in order, and reports what was found.
 #include "framework_search.h"
 
 #include "elf_needs.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LOOKED_BYTES 4096 // further ones are not reported
+#define MAX_LOOKED_BYTES 4096 // the rest is not reported
 
 // A search under way.
 typedef struct search_state {
@@ -23,8 +23,8 @@ typedef struct search_state {
   FILE *looked;
   char *text; // of `looked`
   size_t size;
-  bool any;    // the Python that is looked at has the package
-  bool checks; // who may write there: not of what the operator has named
+  bool any;    // the current Python has the package
+  bool checks; // check who may write there: not for paths that the operator names
 } search_state;
 
 static void report(search_state *h, const char *where, const char *format, ...)
@@ -40,7 +40,7 @@ static void report(search_state *h, const char *where, const char *format, ...)
   va_end(arguments);
 }
 
-// A library may be found in several ways.
+// A library may be found in several ways; it is reported once.
 static bool is_reported(search_state *h, const char *where)
 {
   char quoted[PATH_MAX + 4];
@@ -65,7 +65,8 @@ static const char *machine_name(unsigned machine, char name[32])
   return name;
 }
 
-// Whether the file is a library for this machine: what the loader says of others names no cause.
+// Whether the file is a library for this machine. For other files the loader's error would not name
+// the cause.
 static bool is_loadable(search_state *h, const char *full, const char *path)
 {
   Elf64_Ehdr header = {0};
@@ -90,7 +91,7 @@ static bool is_loadable(search_state *h, const char *full, const char *path)
   return false;
 }
 
-// Whether strangers cannot have put there what is at `full`.
+// Whether strangers cannot have written what is at `full`.
 static bool is_safe(search_state *h, const char *full, const char *path)
 {
   char *why = NULL;
@@ -118,7 +119,7 @@ static bool try_library(search_state *h, const char *path)
 
 // ---- one directory ----
 
-// The newest library in `directory`; *has: there is one.
+// Tries the newest library in `dir`; *has: there is one.
 static bool try_dir(search_state *h, const char *dir, bool *has)
 {
   const framework_search *s = h->search;
@@ -130,7 +131,7 @@ static bool try_dir(search_state *h, const char *dir, bool *has)
   return found;
 }
 
-// One directory of a Python's packages.
+// Tries one directory of a Python's packages.
 static bool try_packages(void *context, const char *dir)
 {
   search_state *h = context;
@@ -154,7 +155,7 @@ static package_walk walk_of(search_state *h)
   return (package_walk){h->search->system, try_packages, h};
 }
 
-// An environment: its packages, and a library that conda has installed without Python.
+// Tries an environment: its packages, and a library that conda has installed without Python.
 static bool try_environment(search_state *h, const char *dir)
 {
   package_walk walk = walk_of(h);
@@ -188,7 +189,7 @@ static bool try_interpreter(search_state *h, const char *path)
   return false;
 }
 
-// Whether there is a program at `path`, or a link, which is followed later.
+// Whether `path` is a program, or a link, which is followed later.
 static bool is_program(const search_state *h, const char *path)
 {
   char full[PATH_MAX];
@@ -198,7 +199,7 @@ static bool is_program(const search_state *h, const char *path)
   return S_ISLNK(status.st_mode) || (S_ISREG(status.st_mode) && access(full, X_OK) == 0);
 }
 
-// Every `name` in PATH, in its order.
+// Tries every `name` in PATH, in order.
 static bool try_path(search_state *h, const char *name)
 {
   const char *dirs = h->search->system->variable("PATH");
@@ -262,13 +263,13 @@ static bool try_variables(search_state *h, const char *const *names)
   return found;
 }
 
-// What was asked for, then what lies nearest: the order of docs/backends.md.
+// The order of docs/backends.md.
 static bool go(search_state *h)
 {
   static const char *const of_nereid[] = {"NEREID_PYTHON_ENV", NULL};
   static const char *const of_shells[] = {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", NULL};
   const framework_search *s = h->search;
-  if (s->library != NULL) // who names a library gets that one or none
+  if (s->library != NULL) // only the named library is tried
     return strchr(s->library, '/') != NULL ? try_library(h, s->library) : try_loader(h, s->library);
   if (try_environment(h, s->python_environment) || try_variables(h, of_nereid) || try_near(h) ||
       try_variables(h, of_shells) || try_executable(h, s->python_executable))

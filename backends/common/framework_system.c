@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This process's machine, and paths on it; see framework_system.h.
+// This process's machine, and paths on it.
 #include "framework_system.h"
 
 #include <stdarg.h>
@@ -23,7 +23,7 @@ void framework_system_init(framework_system *system)
 #ifdef __x86_64__
   system->has_avx = __builtin_cpu_supports("avx") != 0;
 #else
-  system->has_avx = true; // nobody's framework asks for it there
+  system->has_avx = true; // no framework needs it there
 #endif
 }
 
@@ -44,8 +44,8 @@ bool framework_is_dir(const framework_system *s, const char *path)
          S_ISDIR(status.st_mode);
 }
 
-// What is wrong with who may write to `status`'s file; NULL when nothing is. In a directory with
-// the sticky bit nobody replaces what others own.
+// Says why other users could write to `status`'s file; NULL when they could not. In a directory
+// with the sticky bit users cannot replace files of others.
 static const char *why_unsafe(const struct stat *status, bool strict)
 {
   bool sticky = S_ISDIR(status->st_mode) && (status->st_mode & S_ISVTX) != 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of /proc. Processes that come or go meanwhile may be left out.
+// Reads /proc. Processes that start or end meanwhile may be left out.
 #include "process_memory.h"
 
 #include "base/text.h"
@@ -12,11 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-  MAX_PROCESSES = 512 // of one answer
-};
+#define MAX_PROCESSES 512 // in one answer
 
-// The number behind spaces.
+// Reads the number after blanks.
 static bool read_number(const char *text, uint64_t *number)
 {
   text += strspn(text, " \t");
@@ -27,11 +25,11 @@ static bool read_pss(pid_t process, uint64_t *bytes)
 {
   char path[64], line[128];
   bool found = false;
-  snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)process);
+  snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)process);
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return false;
-  while (!found && fgets(line, sizeof line, file) != NULL)
+  while (!found && fgets(line, sizeof(line), file) != NULL)
     if (strncmp(line, "Pss:", 4) == 0) { // "Pss:     1234 kB"
       found = read_number(line + strlen("Pss:"), bytes);
       *bytes *= 1024;
@@ -43,11 +41,11 @@ static bool read_pss(pid_t process, uint64_t *bytes)
 static uint64_t read_resident(pid_t process)
 {
   char path[64], line[128] = "";
-  snprintf(path, sizeof path, "/proc/%d/statm", (int)process);
+  snprintf(path, sizeof(path), "/proc/%d/statm", (int)process);
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return 0;
-  char *pages = fgets(line, sizeof line, file); // "<size> <resident> …"
+  char *pages = fgets(line, sizeof(line), file); // "<size> <resident> …"
   fclose(file);
   uint64_t count = 0;
   pages = pages == NULL ? NULL : strchr(pages, ' ');
@@ -71,7 +69,7 @@ static uint64_t add_children(const char *path, int *left)
   return bytes;
 }
 
-// Each thread has children of its own.
+// Each thread lists its own children.
 static uint64_t add_tree(pid_t process, int *left)
 {
   char path[64 + sizeof((struct dirent *)NULL)->d_name];
@@ -79,13 +77,13 @@ static uint64_t add_tree(pid_t process, int *left)
   if (!read_pss(process, &bytes))
     bytes = read_resident(process);
   --*left;
-  snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+  snprintf(path, sizeof(path), "/proc/%d/task", (int)process);
   DIR *threads = opendir(path);
   const struct dirent *entry;
   while (threads != NULL && *left > 0 && (entry = readdir(threads)) != NULL) {
     if (entry->d_name[0] == '.')
       continue;
-    snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)process, entry->d_name);
+    snprintf(path, sizeof(path), "/proc/%d/task/%s/children", (int)process, entry->d_name);
     bytes += add_children(path, left);
   }
   if (threads != NULL)
@@ -108,6 +106,6 @@ void process_memory_report(TRITONBACKEND_ModelInstance *instance, uint64_t bytes
     error = TRITONBACKEND_ModelInstanceReportMemoryUsage(instance, &usage, 1);
     TRITONSERVER_BufferAttributesDelete(usage);
   }
-  if (error != NULL) // memory is short: what was reported before stays
+  if (error != NULL) // memory is short: the previous report stays
     TRITONSERVER_ErrorDelete(error);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories of packages; see python_packages.h.
+// Directories of packages.
 #include "python_packages.h"
 
 #include "base/cleanup.h"
@@ -14,12 +14,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define MAX_LINKS         16   // from one to the next
+#define MAX_LINKS         16   // followed in a chain
 #define MAX_PYTHONS       16   // in one lib directory
 #define MAX_TEXT_BYTES    4096 // of pyvenv.cfg, .python-version
-#define MAX_VERSION_BYTES 256  // of a version's name in them
+#define MAX_VERSION_BYTES 256  // in pyvenv.cfg, .python-version
 
-// Cuts the last component off; false when there is none.
+// Removes the last component; false when there is none.
 static bool go_up(char path[PATH_MAX])
 {
   char *slash = strrchr(path, '/');
@@ -35,7 +35,7 @@ static const char *last_of(const char *path)
   return slash != NULL ? slash + 1 : path;
 }
 
-// The beginning of a file, with an end of text behind it; the number of bytes, -1 without a file.
+// Reads the beginning of a file and adds a NUL. Returns the number of bytes; -1 without a file.
 static ssize_t read_start(const framework_system *s, const char *path, char text[MAX_TEXT_BYTES])
 {
   char full[PATH_MAX];
@@ -72,7 +72,7 @@ static bool visit(const package_walk *w, const char *dir)
   return framework_is_dir(w->system, dir) && w->visit(w->context, dir);
 }
 
-// Of the Python whose directory in lib is `name`, such as python3.11.
+// Visits the packages of the Python whose directory in lib is `name`, such as python3.11.
 static bool visit_python(const package_walk *w, const char *prefix, const char *name)
 {
   static const char *const layouts[] = {"lib/%s/site-packages", "lib64/%s/site-packages",
@@ -89,7 +89,7 @@ static bool visit_python(const package_walk *w, const char *prefix, const char *
   return false;
 }
 
-// Of the Python `version`, "3.11", or of all that are there when it is "".
+// Visits the packages of Python `version`, such as "3.11"; "" is all versions there.
 static bool visit_prefix(const package_walk *w, const char *prefix, const char *version)
 {
   static const char *const dirs[] = {"lib", "lib64"};
@@ -131,7 +131,7 @@ bool python_packages_of_environment(const package_walk *w, const char *dir)
 
 // ---- virtual environments ----
 
-// The value of `key` in pyvenv.cfg's text, "" when it has none.
+// The value of `key` in pyvenv.cfg's text, "" when it is absent.
 static void read_setting(const char *text, const char *key, char value[PATH_MAX])
 {
   value[0] = '\0';
@@ -160,7 +160,7 @@ static void short_version(const char *text, char version[PATH_MAX])
     framework_path(version, "%.*s", (int)digits + 2, start);
 }
 
-// The directory of the virtual environment that the interpreter at `path` belongs to.
+// Finds the directory of the virtual environment that the interpreter at `path` belongs to.
 static bool find_venv(const framework_system *s, const char *path, char dir[PATH_MAX],
                       char text[MAX_TEXT_BYTES])
 {
@@ -201,8 +201,8 @@ static bool visit_venv(const package_walk *w, const char *dir, const char *text,
 
 // ---- pyenv ----
 
-// The versions that a text names, one a line or with colons; each in the directory of versions, or
-// the newest that begins so.
+// Visits the versions that a text names, separated by lines or colons. A name is a directory of
+// pyenv's versions, or the beginning of one: then the newest is taken.
 static bool visit_pyenv_versions(const package_walk *w, const char *root, const char *text,
                                  int depth, const char **why_not)
 {
@@ -230,7 +230,8 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
   return done;
 }
 
-// The text that chooses a version: PYENV_VERSION, the nearest .python-version, the global one.
+// Reads the text that chooses a version: PYENV_VERSION, the nearest .python-version, or the global
+// one.
 static bool read_pyenv_choice(const framework_system *s, const char *root,
                               char text[MAX_TEXT_BYTES])
 {
@@ -268,7 +269,7 @@ static bool is_shim(const char *path)
   return framework_path(dir, "%s", path) && go_up(dir) && strcmp(last_of(dir), "shims") == 0;
 }
 
-// Follows the link at `path`; false when it is none.
+// Follows the link at `path`; false when it is not a link.
 static bool follow(const framework_system *s, char path[PATH_MAX])
 {
   char full[PATH_MAX];

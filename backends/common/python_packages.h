@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directories in which a Python finds packages, read off the file system: links, pyvenv.cfg,
-// the layouts of CPython, Debian, conda and pyenv. .pth files are not read. For framework_search.c.
+// Finds the directories where a Python looks for packages, by reading the file system: links,
+// pyvenv.cfg, the layouts of CPython, Debian, conda and pyenv. .pth files are not read. For
+// framework_search.c.
 #ifndef NEREID_PYTHON_PACKAGES_H
 #define NEREID_PYTHON_PACKAGES_H
 
@@ -8,7 +9,7 @@
 
 #include <stddef.h>
 
-// Looks at one directory that exists; true ends the walk.
+// Called with one existing directory; true ends the walk.
 typedef bool package_visit(void *context, const char *dir);
 
 typedef struct package_walk {
@@ -17,17 +18,16 @@ typedef struct package_walk {
   void *context;
 } package_walk;
 
-// The directories of the environment or prefix at `directory`; of several Pythons the newest comes
-// first.
+// The directories of the environment or prefix at `dir`; the newest of several Pythons comes first.
 bool python_packages_of_environment(const package_walk *walk, const char *dir);
 
-// Those of an interpreter, by its absolute path. When it ends without `visit` having been called,
-// *why_not may say why: a text that is not to be freed.
+// The directories of an interpreter, given by its absolute path. When the walk ends without a call
+// of `visit`, *why_not may say why: a text that is not to be freed.
 bool python_packages_of_interpreter(const package_walk *walk, const char *path,
                                     const char **why_not);
 
-// The name in `directory` that begins with `prefix` and is the `nth` newest by version (3.10 before
-// 3.9; 0 is the newest), for free(); NULL when there is none.
+// The `nth` newest name in `dir` that begins with `prefix`, by version (3.10 before 3.9; 0 is the
+// newest), for free(); NULL when there is none.
 char *python_packages_nth_newest(const framework_system *system, const char *dir,
                                  const char *prefix, size_t nth);
 

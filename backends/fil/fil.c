@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fil backend, which runs models made of trees (XGBoost, LightGBM, scikit-learn) on treelite:
-// where that is found, and the steps of its models.
+// The fil backend, which runs tree models (XGBoost, LightGBM, scikit-learn) on treelite: where
+// treelite is found, and the steps of its models.
 #include "fil_model.h"
 
 const framework_functions framework_definition = {

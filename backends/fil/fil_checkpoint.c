@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over a checkpoint from size to size; see fil_checkpoint.h. The layouts are treelite's
-// "serialization format" v4, and v3 as 3.9 wrote it, which 4.x reads.
+// Walks through a checkpoint from size to size. The layouts are treelite's "serialization format"
+// v4, and v3 as 3.9 wrote it, which 4.x reads.
 #include "fil_checkpoint.h"
 
 #include "backend_error.h"
@@ -10,11 +10,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-// Sizes of items that depend on the model's type of numbers.
-enum {
-  NUMBER = 0, // FP32 or FP64
-  NODE = 255  // a struct, of v3
-};
+// Item sizes that depend on the model's number type.
+#define NUMBER 0   // a struct of v3
+#define NODE   255 // a struct, of v3
 
 typedef struct walk {
   int file;
@@ -56,7 +54,7 @@ static bool skip_arrays(walk *w, const uint8_t *item_sizes, size_t count)
   return true;
 }
 
-// Fields of newer versions: each has a name, then its items.
+// Fields of newer versions: a name, then the items.
 static bool skip_extension(walk *w)
 {
   int32_t fields = 0;
@@ -78,7 +76,7 @@ static bool skip_header_v4(walk *w)
          skip_arrays(w, scores, COUNT(scores)) && skip_extension(w);
 }
 
-// treelite divides by the number of classes.
+// treelite divides by the number of classes, so it must not be 0.
 static bool skip_header_v3(walk *w)
 {
   uint32_t classes = 0;
@@ -98,7 +96,7 @@ static bool skip_tree(walk *w, bool is_v3)
 static bool is_whole(walk *w)
 {
   int32_t version[3];
-  uint8_t types[2]; // of thresholds and leaves, which are the same
+  uint8_t types[2]; // of thresholds and leaves, which must be equal
   uint64_t trees;
   if (!take(w, version, sizeof(version)) || !take(w, types, sizeof(types)))
     return false;

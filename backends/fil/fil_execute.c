@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One prediction; see fil_model.h and framework.h. Instances' threads.
+// One prediction. Instances' threads.
 #include "fil_model.h"
 
 #include "backend_error.h"
 
 #include <string.h>
 
-#define TOGETHER_WALKS 4096 // through a tree: fewer take less time than waking threads
+#define TOGETHER_WALKS 4096 // walks through a tree; fewer take less time than waking threads
 
-// What the run has, in its arena.
+// The run's data, in its arena.
 typedef struct fil_run {
   const float *rows;
   size_t row_count;
@@ -51,7 +51,7 @@ TRITONSERVER_Error *fil_run_add_input(framework_run *run, const framework_input 
 
 // ---- from treelite's values to the output's ----
 
-// Of each row the class with the largest value, the first one of equals.
+// For each row the class with the largest value, the first of equal ones.
 static void choose_classes(const float *values, size_t rows, size_t classes, float *labels)
 {
   for (size_t i = 0; i < rows; i++, values += classes) {
@@ -68,7 +68,7 @@ static void apply_threshold(float *values, size_t rows, float threshold)
     values[i] = values[i] > threshold ? 1.0f : 0.0f;
 }
 
-// A probability becomes those of both classes.
+// Expands each probability to those of both classes.
 static void add_other_class(const float *values, size_t rows, float *both)
 {
   for (size_t i = 0; i < rows; i++) {
@@ -115,7 +115,7 @@ TRITONSERVER_Error *fil_run_compute(framework_run *run)
   return finish(run, values);
 }
 
-// As Triton's backend, without a dimension for a single value: [rows].
+// As in Triton's backend, a single value per row gives [rows].
 TRITONSERVER_Error *fil_run_read_output(framework_run *run, size_t index, framework_output *output)
 {
   const fil_run *self = run->state;
@@ -130,5 +130,5 @@ TRITONSERVER_Error *fil_run_read_output(framework_run *run, size_t index, framew
 
 void fil_run_end(framework_run *run)
 {
-  (void)run; // all is in the arena
+  (void)run; // all memory is in the arena
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's file, its signature, and what the configuration says of its output; see fil_model.h.
+// The model's file, its signature, and its configured output.
 #include "fil_model.h"
 #include "fil_checkpoint.h"
 
@@ -28,8 +28,8 @@ static TRITONSERVER_Error *try_file(const framework_model *model, const char *na
   return backend_open_file(model->model, *path, file);
 }
 
-// The file that the configuration names, else the one of the model's type. Without a type it is
-// Triton's default, or whichever is there.
+// Opens the configured file, else the file of the model's type. Without a type it is Triton's
+// default, or any that exists.
 static TRITONSERVER_Error *open_file(const framework_model *model, fil_parameters *p, char **path,
                                      int *file)
 {
@@ -69,10 +69,10 @@ static int parse(const treelite *t, const fil_parameters *p, const char *path,
   return t->DeserializeModelFromFile(path, trees);
 }
 
-// The type of a file by how it begins; FIL_FORMATS: it could be anything.
+// The type of a file by its first bytes; FIL_FORMATS: unknown.
 static fil_format looks_like(const unsigned char *head, size_t size)
 {
-  static const unsigned char checkpoint[] = {0, 0, 0}; // of the small number that it begins with
+  static const unsigned char checkpoint[] = {0, 0, 0}; // of the small number at its beginning
   if (size >= 5 && memcmp(head, "tree", 4) == 0 && (head[4] == '\n' || head[4] == '\r'))
     return FIL_LIGHTGBM;
   if (size >= 2 && head[0] == '{')
@@ -83,7 +83,7 @@ static fil_format looks_like(const unsigned char *head, size_t size)
   return FIL_FORMATS;
 }
 
-// treelite may take a file of another type for sizes without end.
+// treelite may read sizes without end from a file of another type.
 static TRITONSERVER_Error *check_type(const framework_model *model, const char *path, int file)
 {
   unsigned char head[12] = {0};
@@ -98,7 +98,7 @@ static TRITONSERVER_Error *check_type(const framework_model *model, const char *
                                fil_format_names[wanted]);
 }
 
-// The bytes of a LightGBM file's trees, as its line tree_sizes says.
+// The bytes of a LightGBM file's trees, by its line tree_sizes.
 static uint64_t tree_bytes(const char *line)
 {
   uint64_t sum = 0;
@@ -109,8 +109,8 @@ static uint64_t tree_bytes(const char *line)
   return sum;
 }
 
-// treelite takes what it gets of a LightGBM file that is cut off, trees or digits less. The trees
-// follow the lines of which one tells how large they are.
+// treelite silently reads a truncated LightGBM file, with fewer trees or digits. The line
+// tree_sizes before the trees gives their size.
 static bool is_cut_off(int file)
 {
   int copy = dup(file);
@@ -135,7 +135,7 @@ static bool is_cut_off(int file)
   return known && trees_at + needed > (uint64_t)status.st_size;
 }
 
-// What treelite would take a file for that has not all that it speaks of.
+// Checks truncation that treelite does not notice.
 static TRITONSERVER_Error *check_size(const framework_model *model, int file)
 {
   const fil_format format = fil_model_of(model)->parameters.format;
@@ -144,7 +144,7 @@ static TRITONSERVER_Error *check_size(const framework_model *model, int file)
   return format == FIL_TREELITE ? fil_checkpoint_check(file) : NULL;
 }
 
-// treelite reads the file that is open: by no name can it be another one.
+// treelite reads the open file by its descriptor, so that no other file can take its name.
 static TRITONSERVER_Error *read_trees(framework_model *model, int file)
 {
   const treelite *t = treelite_of(model);
@@ -182,8 +182,8 @@ static TRITONSERVER_Error *read_file(framework_model *model)
 
 // ---- predictions ----
 
-// A classifier that is asked for probabilities makes some even where its objective only has the
-// class, or sums of leaves. Those that have their own keep them.
+// A classifier that must give probabilities makes them even if its objective gives the class, or
+// sums of leaves. Models with probabilities of their own keep them.
 static TRITONSERVER_Error *set_postprocessor(const framework_model *model)
 {
   const treelite *t = treelite_of(model);
@@ -219,12 +219,12 @@ static TRITONSERVER_Error *make_gtil(const framework_model *model, int threads,
 
 // ---- the signature ----
 
-// How many values a row of the output is configured to have; 0: not said, or any number.
+// The configured number of values in an output row; 0: not configured, or any.
 static TRITONSERVER_Error *configured_columns(const framework_model *model, size_t *columns)
 {
   backend_tensor_config *outputs = NULL;
   size_t count = 0;
-  const size_t first = model->max_batch_size > 0 ? 0 : 1; // where batches have their dimension
+  const size_t first = model->max_batch_size > 0 ? 0 : 1; // skips the rows of the whole tensor
   *columns = 0;
   BACKEND_RETURN_IF_ERROR(backend_tensor_configs(model->config, "output", &outputs, &count));
   for (size_t i = 0; i < count; i++) {
@@ -240,8 +240,8 @@ static TRITONSERVER_Error *configured_columns(const framework_model *model, size
   return NULL;
 }
 
-// One value: the class, or the prediction of a regressor. Else one for each class; a classifier
-// with one probability can give that of the other class, too.
+// One value is the class, or a regressor's prediction. Otherwise one per class; a classifier with
+// one probability can add that of the other class.
 static TRITONSERVER_Error *choose_columns(framework_model *model)
 {
   fil_model *self = fil_model_of(model);
@@ -308,7 +308,7 @@ TRITONSERVER_Error *fil_model_load(framework_model *model)
   return make_tensor(&model->signature.outputs, OUTPUT, self->columns);
 }
 
-// Triton completes nothing of such models.
+// Triton does not complete such models.
 TRITONSERVER_Error *fil_model_complete(framework_model *model, bool *changed)
 {
   const bool has_inputs = json_array_size(json_object_get(model->config, "input")) > 0;

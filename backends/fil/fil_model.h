@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a tree model's life, which fil.c puts together; framework.h says when each is called
-// and on which thread. There is one treelite model for all instances: predicting only reads it.
+// The steps of a tree model's life, combined in fil.c; framework.h says when and on which thread
+// each is called. All instances share one treelite model, which predicting only reads.
 #ifndef NEREID_FIL_MODEL_H
 #define NEREID_FIL_MODEL_H
 
@@ -11,7 +11,7 @@ typedef struct fil_model {
   fil_parameters parameters;
   treelite_model *trees;
   treelite_gtil *alone;    // predicts on the calling thread
-  treelite_gtil *together; // on as many as the parameters allow
+  treelite_gtil *together; // predicts on as many threads as the parameters allow
   fil_shape shape;
   int32_t columns; // of the output: 1, or one for each class
 } fil_model;

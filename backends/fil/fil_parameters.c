@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a model's parameters; see fil_parameters.h.
+// Reads a model's parameters.
 #include "fil_parameters.h"
 
 #include "backend_error.h"
@@ -24,7 +24,7 @@ const char *const fil_file_names[FIL_FORMATS] = {
     [FIL_TREELITE] = "checkpoint.tl",
 };
 
-// Parameters of older versions, and what Triton says of them.
+// Warns about parameters of older versions, in Triton's words.
 static void warn_of_removed(const framework_model *model)
 {
   static const struct {
@@ -46,7 +46,7 @@ static void warn_of_removed(const framework_model *model)
   }
 }
 
-// Only these two words, as Triton. With no such parameter the value stays.
+// As in Triton, only these two words are valid. Without the parameter *value is unchanged.
 static TRITONSERVER_Error *read_bool(const framework_model *model, const char *name, bool *value)
 {
   const char *text = backend_parameter(model->config, name);
@@ -86,7 +86,7 @@ static TRITONSERVER_Error *read_format(const framework_model *model, fil_paramet
                        "%s not recognized as a valid serialization format.", text);
 }
 
-// A number that begins the text counts, whatever follows it, as in Triton.
+// As in Triton, a number at the beginning of the text counts, whatever follows.
 static TRITONSERVER_Error *read_threshold(const framework_model *model, fil_parameters *p)
 {
   const char *text = backend_parameter(model->config, "threshold"), *rest = NULL;
@@ -100,7 +100,7 @@ static TRITONSERVER_Error *read_threshold(const framework_model *model, fil_para
   return NULL;
 }
 
-// What is no number, or none above 0, is all that the process may use.
+// Anything but a number above 0 means all threads that the process may use.
 static void read_threads(const framework_model *model, fil_parameters *p)
 {
   const char *text = backend_parameter(model->config, "cpu_nthread"), *rest = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a model for the fil backend: names, defaults and texts are Triton's, which
-// docs/fil.md has as a table. Load threads.
+// A model's parameters for the fil backend. Names, defaults and texts are Triton's; docs/fil.md has
+// them as a table. Load threads.
 #ifndef NEREID_FIL_PARAMETERS_H
 #define NEREID_FIL_PARAMETERS_H
 
@@ -12,24 +12,24 @@ typedef enum fil_format {
   FIL_XGBOOST_UBJ,
   FIL_LIGHTGBM,
   FIL_TREELITE,
-  FIL_FORMATS, // how many, or none of them
+  FIL_FORMATS, // their count, or none of them
 } fil_format;
 
 typedef struct fil_parameters {
   fil_format format;
-  bool has_format;     // else the version's directory says by its files
-  bool has_classifier; // else the model says
+  bool has_format;     // otherwise the files in the version's directory decide
+  bool has_classifier; // otherwise the model decides
   bool is_classifier;
   bool predict_proba;
   bool allow_unknown_field;
   float threshold;
-  int threads; // at most as many as the process may use
+  int threads; // limited to what the process may use
 } fil_parameters;
 
-// As parameter `model_type` has them.
+// As in parameter `model_type`.
 extern const char *const fil_format_names[FIL_FORMATS];
 
-// The file of each format, unless the configuration names one.
+// The default file of each format.
 extern const char *const fil_file_names[FIL_FORMATS];
 
 TRITONSERVER_Error *fil_parameters_read(const framework_model *model, fil_parameters *parameters);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at a model's fields one by one; see fil_trees.h.
+// Checks a model's fields one by one.
 #include "fil_trees.h"
 
 #include "backend_error.h"
@@ -8,18 +8,16 @@
 #include <string.h>
 
 // Values of treelite's TaskType.
-enum {
-  TASK_BINARY_CLASSIFIER = 0,
-  TASK_MULTICLASS_CLASSIFIER = 2
-};
+#define TASK_BINARY_CLASSIFIER     0
+#define TASK_MULTICLASS_CLASSIFIER 2
 
-// What a tree is read from, one value for each node.
+// The fields of a tree, one value per node.
 typedef struct tree_nodes {
   size_t count;
   const int32_t *left, *right, *feature;
   const uint64_t *vector_begin, *vector_end;
   const uint64_t *category_begin, *category_end;
-  size_t vector_count, category_count; // values that these are ranges of
+  size_t vector_count, category_count; // of the values in these ranges
 } tree_nodes;
 
 static TRITONSERVER_Error *damaged(const char *what)
@@ -27,7 +25,7 @@ static TRITONSERVER_Error *damaged(const char *what)
   return backend_error_invalid("the file is damaged: %s", what);
 }
 
-// `least` values of `item_size` bytes; *data is NULL when there are none.
+// A field with at least `least` values of `item_size` bytes; *data is NULL when there are none.
 static TRITONSERVER_Error *read_header(const treelite *t, treelite_model *model, const char *name,
                                        size_t item_size, size_t least, const void **data)
 {
@@ -40,7 +38,7 @@ static TRITONSERVER_Error *read_header(const treelite *t, treelite_model *model,
   return NULL;
 }
 
-// Each tree adds to one class, or with its vectors to all of them: -1.
+// Each tree adds to one class, or with vectors to all of them: -1.
 static TRITONSERVER_Error *check_ids(const treelite *t, treelite_model *model,
                                      const fil_shape *shape)
 {
@@ -118,7 +116,7 @@ static TRITONSERVER_Error *read_nodes(const treelite *t, treelite_model *model, 
   return NULL;
 }
 
-// A leaf with a vector is read as one whatever the model says of its leaves.
+// treelite reads a leaf with a vector as a vector, whatever the model says.
 static TRITONSERVER_Error *check_leaf(const tree_nodes *n, size_t i, const fil_shape *shape)
 {
   if (n->vector_end[i] > n->vector_count || n->vector_begin[i] > n->vector_end[i])
@@ -128,7 +126,7 @@ static TRITONSERVER_Error *check_leaf(const tree_nodes *n, size_t i, const fil_s
   return NULL;
 }
 
-// Nodes of which none is the child of two and the root of none make no circle.
+// If no node is the child of two, and the root of none, there is no circle.
 static TRITONSERVER_Error *check_children(const tree_nodes *n, size_t i, uint8_t *is_child)
 {
   const int32_t children[] = {n->left[i], n->right[i]};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens treelite with dlopen; see treelite.h. Load threads.
+// Opens treelite with dlopen. Load threads.
 #include "treelite.h"
 
 #include "backend_error.h"
@@ -12,15 +12,15 @@
 
 // ---- what it says ----
 
-// The last thing that treelite wrote to its log on this thread since treelite_listen_begin.
+// treelite's last log text on this thread since treelite_listen_begin.
 static _Thread_local char *heard;
 static _Thread_local bool listens;
 
-// "[13:05:24] /a/file.cc:64: text" is about treelite's source up to the text.
+// Skips the place in treelite's source: "[13:05:24] /a/file.cc:64: text".
 static const char *skip_place(const char *text)
 {
   const char *place = text[0] == '[' ? strstr(text, "] ") : NULL;
-  const char *colon = place != NULL ? strchr(place, ':') : NULL; // behind the file's name
+  const char *colon = place != NULL ? strchr(place, ':') : NULL; // after the file's name
   const char *end = colon != NULL ? strstr(colon, ": ") : NULL;
   return end != NULL && strcspn(text, "\n") > (size_t)(end - text) ? end + 2 : text;
 }
@@ -39,7 +39,7 @@ static void hear(const char *message)
 
 void treelite_listen_begin(const treelite *t)
 {
-  t->RegisterLogCallback(hear); // they are the thread's
+  t->RegisterLogCallback(hear); // callbacks are per thread
   t->RegisterWarningCallback(hear);
   listens = true;
 }
@@ -79,7 +79,7 @@ static TRITONSERVER_Error *find_functions(treelite *t, void *library, const char
                                   sizeof(functions) / sizeof(functions[0]));
 }
 
-// A model of one leaf.
+// Builds a model of one leaf.
 static bool build(const treelite *t, treelite_builder **builder, treelite_model **model)
 {
   static const char config[] =
@@ -123,7 +123,7 @@ TRITONSERVER_Error *treelite_open(framework_library *library)
   void *opened = NULL;
   BACKEND_RETURN_IF_ERROR(framework_open_file(library->path, &opened));
   TRITONSERVER_Error *error = find_functions(t, opened, library->path);
-  dlclose(opened); // it stays
+  dlclose(opened); // the library stays loaded
   if (error != NULL)
     return error;
   read_version(t);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of treelite's C interface is called, declared here: no header of it is needed. The functions
-// are in 4.3 and newer. treelite.c opens the library and turns failures into errors; all models and
-// threads use it.
+// The used part of treelite's C interface, declared here so that building needs no header of it.
+// The functions exist since 4.3. treelite.c opens the library and turns failures into errors; all
+// models and threads use it.
 #ifndef NEREID_TREELITE_H
 #define NEREID_TREELITE_H
 
@@ -9,9 +9,9 @@
 
 typedef void treelite_model;
 typedef void treelite_builder;
-typedef void treelite_gtil; // how predictions are made: threads, kind of output
+typedef void treelite_gtil; // settings of predictions: threads, kind of output
 
-// A field of a model: `count` values of `item_size` bytes each, the model's.
+// A field of a model: `count` values of `item_size` bytes each, owned by the model.
 typedef struct treelite_field {
   void *data;
   char *format; // "=l", as in Python's struct
@@ -19,7 +19,7 @@ typedef struct treelite_field {
   size_t count;
 } treelite_field;
 
-// name, arguments. All give an int, 0 for success.
+// Name, arguments. Each returns an int, 0 for success.
 #define TREELITE_FUNCTIONS(F)                                                                      \
   F(LoadXGBoostModelLegacyBinary, (const char *path, const char *config, treelite_model **))       \
   F(LoadXGBoostModelJSON, (const char *path, const char *config, treelite_model **))               \
@@ -64,13 +64,13 @@ static inline const treelite *treelite_of(const framework_model *model)
   return model->library->state;
 }
 
-// What a thread's last call that failed has said, in one line without the place in treelite's
-// source, for free(). `last`, which may be NULL, is what it wrote to its log before, which often
-// has the reason. NULL when memory is short.
+// The text of the thread's last failed call, on one line without the place in treelite's source,
+// for free(). `last`, which may be NULL, is treelite's last log text, which often has the reason.
+// NULL when memory is short.
 char *treelite_reason(const treelite *t, const char *last);
 
-// While a thread is within this, what treelite says to its log is kept, instead of logged. The last
-// of it is for free(); NULL when it said nothing.
+// Between the two calls treelite's log texts of this thread are kept instead of logged. Returns the
+// last text, for free(); NULL without any.
 void treelite_listen_begin(const treelite *t);
 char *treelite_listen_end(void);
 

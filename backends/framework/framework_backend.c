@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry points of a backend that runs models on a framework, a part of each such backend's
+// The entry points of a backend that runs models on a framework, compiled into each such backend's
 // library. The server calls them on load threads (models, instances) and instance threads
 // (execute).
 #include "framework_parts.h"

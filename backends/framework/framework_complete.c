@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that complete a model's configuration from its signature; see framework.h. Load threads.
+// Completes a model's configuration from its signature. Load threads.
 #include "framework.h"
 
 #include "backend_error.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// A model can batch when each input and output is a tensor whose first dimension is open.
+// A model can batch when the first dimension of each input and output is open.
 bool framework_first_dimension_open(const framework_tensors *tensors)
 {
   for (size_t i = 0; i < tensors->count; i++) {
@@ -44,7 +44,8 @@ TRITONSERVER_Error *framework_complete_batching(framework_model *model, bool *ch
   return stored ? NULL : backend_error_no_memory("the completed configuration");
 }
 
-// Without the batch's dimension. A tensor that is a scalar per request is [1] to clients.
+// Adds the shape without the batch dimension. A tensor that is a scalar per request is [1] for
+// clients.
 static bool add_shape(json_t *entry, const backend_shape *shape, bool batches)
 {
   json_t *dims = json_array();
@@ -67,7 +68,7 @@ static bool lists_name(const json_t *list, const char *key, const char *name)
   return false;
 }
 
-// Inputs that are made for the model: requests do not bring them.
+// Inputs that the server makes; requests do not bring them.
 static bool is_made(const framework_model *model, const char *name)
 {
   const json_t *sequence = json_object_get(model->config, "sequence_batching");
@@ -82,7 +83,7 @@ static bool is_made(const framework_model *model, const char *name)
          lists_name(json_object_get(sequence, "state"), "input_name", name);
 }
 
-// What the entry does not say.
+// Completes one entry.
 static TRITONSERVER_Error *complete_entry(const framework_model *model,
                                           const framework_tensor *tensor, json_t *entry,
                                           bool *changed)

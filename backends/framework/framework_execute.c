@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From requests to one run of the model and back; see framework_parts.h. Instance threads.
+// Turns requests into one run of the model and its outputs into responses. Instance threads.
 #include "framework_parts.h"
 
 #include "backend_artifact.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define KEPT_BYTES (8 * 1024 * 1024) // of a gather buffer, from one batch to the next
+#define KEPT_BYTES (8 * 1024 * 1024) // kept of a gather buffer between batches
 
 // ---- instances ----
 
@@ -70,7 +70,7 @@ static TRITONSERVER_Error *allocate(batch_run *self)
   arena *m = &self->run.memory;
   self->inputs = arena_allocate_array(m, count, sizeof(*self->inputs));
   self->rows = arena_allocate_array(m, count, sizeof(*self->rows));
-  self->wanted = arena_allocate_array(m, count, model->fetch_count); // a byte each
+  self->wanted = arena_allocate_array(m, count, model->fetch_count); // one byte each
   self->run.request_count = count;
   self->run.input_most = model->feed_count + model->batch_tensor_count;
   return self->inputs != NULL && self->rows != NULL && self->wanted != NULL
@@ -90,7 +90,7 @@ static void release(batch_run *self, bool begun)
   arena_fini(&self->run.memory);
 }
 
-// How many rows each request has: the first dimension of its first input.
+// Sets each request's rows: the first dimension of its first input.
 static TRITONSERVER_Error *count_rows(batch_run *self)
 {
   bool batching = self->run.instance->model->max_batch_size > 0;
@@ -131,7 +131,7 @@ static TRITONSERVER_Error *run_all(batch_run *self, bool *begun)
   return compute(self);
 }
 
-// What the device still does is part of the computing, as far as can be told from here.
+// The device's remaining work counts as compute time, as far as this thread can see.
 static void end_transfer(batch_run *self, TRITONSERVER_Error *error_owned)
 {
   backend_transfer *transfer = self->run.instance->transfer;

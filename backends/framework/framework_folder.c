@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories of a model that a framework reads by itself; see framework.h. Load threads.
+// A model's directories that a framework reads by itself. Load threads.
 #include "framework.h"
 
 #include "backend_error.h"
@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_DEPTH   32     // links may lead in a circle
-#define MAX_ENTRIES 100000 // of all directories
+#define MAX_DEPTH   32     // links may form a circle
+#define MAX_ENTRIES 100000 // in all directories
 
 typedef struct folder_walk {
   TRITONBACKEND_Model *model;
@@ -29,7 +29,7 @@ static bool is_itself_or_above(const char *name)
   return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-// What leads nowhere is not there for the framework either.
+// Skips a broken link: for the framework it does not exist either.
 static TRITONSERVER_Error *check_entry(folder_walk *walk, const char *dir_path, int dir,
                                        const char *name, int depth)
 {

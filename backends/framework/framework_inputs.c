@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of a run: those of all requests become one tensor each (backend_gather: no copy for a
-// batch of one). Used on the instance's thread.
+// The inputs of a run: each combines those of all requests (backend_gather: no copy for a batch of
+// one). Used on the instance's thread.
 #include "framework_parts.h"
 
 #include "backend_error.h"
@@ -37,7 +37,7 @@ bool framework_find_inputs(batch_run *self, const framework_feed *feed)
   return present;
 }
 
-// The shape of the whole tensor: that of the first request, with the rows of all.
+// The shape of the whole tensor: the first request's shape with the rows of all.
 static TRITONSERVER_Error *tensor_shape(const batch_run *self, const framework_feed *feed,
                                         backend_shape *shape)
 {
@@ -64,7 +64,7 @@ static TRITONSERVER_Error *tensor_shape(const batch_run *self, const framework_f
   return NULL;
 }
 
-// Strings are read on the host.
+// Strings are gathered on the host.
 static TRITONSERVER_Error *gather(batch_run *self, size_t index, framework_input *input)
 {
   framework_instance *instance = self->run.instance;
@@ -94,7 +94,7 @@ static TRITONSERVER_Error *add_feed(batch_run *self, size_t index)
   return framework_definition.add_input(&self->run, &input);
 }
 
-// A few numbers, which the driver takes at once. What goes wrong is everybody's.
+// The tensor is small, so the driver copies it at once. An error fails all requests.
 static TRITONSERVER_Error *bring_to_device(const framework_instance *instance, const char *name,
                                            framework_input *input)
 {
@@ -110,7 +110,7 @@ static TRITONSERVER_Error *bring_to_device(const framework_instance *instance, c
   return NULL;
 }
 
-// One tensor for all names that the batch feed has.
+// Makes one tensor for all target names of the batch feed.
 static TRITONSERVER_Error *add_batch_feed(batch_run *self, size_t index)
 {
   framework_instance *instance = self->run.instance;

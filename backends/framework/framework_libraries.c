@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend's settings and the libraries that its models run on; see framework_parts.h. Load
-// threads.
+// A backend's settings, and the libraries of its models. Load threads.
 #include "framework_parts.h"
 
 #include "backend_config.h"
@@ -18,21 +17,21 @@
 
 #define DEFAULT_MAX_BATCH_SIZE 4
 
-// Only nereid has it.
+// Only nereid has this function.
 extern __typeof__(NEREID_BackendSetFramework) NEREID_BackendSetFramework __attribute__((weak));
 
 struct framework_backend {
   TRITONBACKEND_Backend *backend;
   int64_t default_max_batch_size;
-  void *settings;               // of the definition
+  void *settings;               // the definition's
   pthread_mutex_t lock;         // guards `libraries`
-  framework_library *libraries; // one for each path
-  framework_library *found;     // NULL when none was
-  char *looked;                 // where, for the error of a model that needs it
-  bool prefers_gpu;             // that one can use those that are there
+  framework_library *libraries; // one per path
+  framework_library *found;     // NULL when none was found
+  char *looked;                 // places searched, for the error of a model without a library
+  bool prefers_gpu;             // `found` can use the GPUs of this machine
 };
 
-// NULL where it is not given.
+// NULL when absent.
 static const char *text_of(const json_t *settings, const char *key)
 {
   return json_string_value(json_object_get(settings, key));
@@ -155,7 +154,7 @@ static bool can_use_gpus(const framework_library *library)
   if (framework_definition.check_gpu == NULL || library == NULL)
     return false;
   error_free(gpu_devices_find(&devices, &why));
-  if (devices == NULL || devices->count == 0) // nothing is looked for then
+  if (devices == NULL || devices->count == 0) // then nothing needs to be checked
     return false;
   TRITONSERVER_Error *error = framework_definition.check_gpu(library);
   if (error == NULL)

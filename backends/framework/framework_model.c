@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads a version of a model; see framework_parts.h. Load threads.
+// Loads a version of a model. Load threads.
 #include "framework_parts.h"
 
 #include "backend_error.h"

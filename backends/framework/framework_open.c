@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens libraries, which stay in the process; see framework.h. Load threads.
+// Opens libraries, which stay in the process. Load threads.
 #include "framework.h"
 
 #include "backend_error.h"
@@ -30,10 +30,10 @@ TRITONSERVER_Error *framework_find_functions(void *handle, const char *path, con
 
 // ---- what stays ----
 
-// Those that are open and lie in the library's directory.
+// Open libraries in the same directory.
 typedef struct neighbours {
   const char *dir;
-  size_t dir_size; // with the slash
+  size_t dir_size; // including the slash
   char *paths[64];
   size_t count;
 } neighbours;
@@ -59,7 +59,7 @@ void framework_keep_open(const framework_library *library)
 {
   const char *slash = strrchr(library->path, '/');
   neighbours found = {.dir = library->path};
-  if (slash == NULL) // the loader knows where
+  if (slash == NULL) // only the loader knows the directory
     return;
   found.dir_size = (size_t)(slash - library->path) + 1;
   dl_iterate_phdr(add_neighbour, &found);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The outputs of a run: which are wanted, and which rows of them each response gets. Used on the
-// instance's thread by framework_execute.c.
+// The outputs of a run: which are wanted, and which rows each response gets. Used on the instance's
+// thread by framework_execute.c.
 #include "framework_parts.h"
 
 #include "backend_error.h"
@@ -52,8 +52,8 @@ TRITONSERVER_Error *framework_list_outputs(batch_run *self)
 
 // ---- computed in place ----
 
-// Whether the model promises as many rows as an input has. On a GPU memory that was asked for
-// cannot be given back, so what is only likely does not do.
+// Whether the model promises as many rows as an input has. On a GPU a room cannot be given back, so
+// a likely size is not enough.
 static bool keeps_rows(const framework_model *model, const framework_tensor *tensor)
 {
   if (tensor->shape.dims[0] >= 0)
@@ -66,7 +66,7 @@ static bool keeps_rows(const framework_model *model, const framework_tensor *ten
   return false;
 }
 
-// The shape of the output is known before the run, and the whole of it is one response's.
+// Whether the output's shape is known before the run, and all of it belongs to one response.
 static bool has_known_shape(const batch_run *self, const framework_fetch *fetch,
                             backend_shape *shape)
 {
@@ -85,7 +85,7 @@ static bool has_known_shape(const batch_run *self, const framework_fetch *fetch,
   return true;
 }
 
-// Shape and bytes of an output that is computed in place; false: it is not.
+// Shape and bytes of an output's room; false: it has none.
 static bool plan_room(const batch_run *self, const framework_fetch *fetch, backend_shape *shape,
                       size_t *size)
 {
@@ -117,8 +117,8 @@ static TRITONSERVER_Error *make_room(batch_run *self, const framework_fetch *fet
                              (uint32_t)shape.rank, size, &room->output);
 }
 
-// One request is alone. On a GPU, where hardly any output is left out of it, either all have rooms
-// or none, so that they stand in the model's order in the response.
+// Only a single request may have rooms. On a GPU, where nearly all outputs can have them, either
+// all do or none, so that the response keeps the model's order.
 static bool may_have_rooms(const batch_run *self)
 {
   const framework_run *run = &self->run;
@@ -150,8 +150,7 @@ TRITONSERVER_Error *framework_make_rooms(batch_run *self)
 
 // ---- rows ----
 
-// Answers a request with an error, which is taken: at once, or on a GPU when its copies are
-// through.
+// Answers a request with an error, which is taken: at once, or on a GPU after its copies.
 static void fail(batch_run *self, uint32_t request, TRITONSERVER_Error *error_owned)
 {
   if (self->run.instance->transfer != NULL)
@@ -160,14 +159,14 @@ static void fail(batch_run *self, uint32_t request, TRITONSERVER_Error *error_ow
     backend_batch_fail(&self->batch, request, error_owned);
 }
 
-// An output that was read, and where it goes.
+// An output that was read, and its fetch.
 typedef struct output_rows {
   const framework_fetch *fetch;
   framework_output value;
   size_t element_count;
 } output_rows;
 
-// Elements [begin, begin + count) of the output as the bytes that go out.
+// The size in bytes of elements [begin, begin + count) in a response.
 static size_t elements_size(const output_rows *output, size_t begin, size_t count)
 {
   const size_t *offsets = output->value.offsets;
@@ -194,7 +193,7 @@ static void copy_elements(const output_rows *output, size_t begin, size_t count,
   }
 }
 
-// Where the elements begin that lie on the device.
+// The address of the element `begin` on the device.
 static const char *rows_on_device(const output_rows *output, size_t begin)
 {
   return output->value.data + begin * TRITONSERVER_DataTypeByteSize(output->value.datatype);
@@ -238,7 +237,7 @@ static TRITONSERVER_Error *keep_rows(batch_run *self, const output_rows *output,
   return TRITONBACKEND_StateUpdate(state);
 }
 
-// A scalar has the shape that the configuration gives to its one element, mostly [1].
+// A scalar gets the configured shape of one element, mostly [1].
 static backend_shape answered_shape(const output_rows *output)
 {
   const backend_shape *scalar = &output->fetch->scalar_shape;
@@ -271,8 +270,8 @@ static TRITONSERVER_Error *deal_one(batch_run *self, const output_rows *output, 
   return output->fetch->is_state ? keep_rows(self, output, i, shape, begin, count) : NULL;
 }
 
-// Gives each request its rows of the output, in order, as Triton does: rows that are left over are
-// nobody's, requests for which there are none fail. A model that does not batch has one request.
+// Gives each request its rows of the output, in order. As in Triton, surplus rows are dropped, and
+// requests without rows fail. A model that does not batch has one request.
 static void deal(batch_run *self, const output_rows *output)
 {
   bool batching = self->run.instance->model->max_batch_size > 0;
@@ -307,8 +306,8 @@ static TRITONSERVER_Error *too_few_elements(const output_rows *output, size_t wa
                        output->fetch->name, wanted, output->element_count);
 }
 
-// Gives each request as many elements as its shape has, in order; what is left over is nobody's.
-// Once a shape is not known, neither are those behind it.
+// Gives each request as many elements as its shape has, in order; surplus elements are dropped. An
+// unknown shape is an error, because the places of the later elements are then unknown, too.
 static TRITONSERVER_Error *scatter(batch_run *self, const output_rows *output)
 {
   const framework_fetch *fetch = output->fetch;
@@ -317,7 +316,7 @@ static TRITONSERVER_Error *scatter(batch_run *self, const output_rows *output)
   for (uint32_t i = 0; i < self->batch.count; i++) {
     backend_shape shape;
     if (self->inputs[i].input == NULL && !backend_batch_alive(&self->batch, i))
-      continue; // nor was it fed
+      continue; // it has no elements in the batch
     BACKEND_RETURN_IF_ERROR(backend_scatter_shape(fetch->scatter, &self->inputs[i], &shape));
     if (!backend_element_count(shape.dims, shape.rank, &count) ||
         count > output->element_count - begin)
@@ -334,7 +333,7 @@ static TRITONSERVER_Error *scatter(batch_run *self, const output_rows *output)
 
 // ---- all outputs ----
 
-// The output of the one response was made before the run: it must be what was computed.
+// The response's output was made before the run, so the computed one must match it.
 static TRITONSERVER_Error *fill_room(const batch_run *self, framework_room *room,
                                      const output_rows *output)
 {
@@ -364,7 +363,7 @@ static TRITONSERVER_Error *fill_room(const batch_run *self, framework_room *room
   return backend_output_close(&room->output);
 }
 
-// The model did not say its type at load.
+// For a type that the model did not give at load.
 static TRITONSERVER_Error *check_type(const output_rows *output)
 {
   const framework_fetch *fetch = output->fetch;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sequence batching adds to a model's tensors: controls and states; see framework_parts.h.
+// The tensors that sequence batching adds to a model: controls and states.
 #include "framework_parts.h"
 
 #include "backend_error.h"
@@ -14,7 +14,7 @@ static const json_t *batching_list(const json_t *config, const char *key)
 
 // ---- controls ----
 
-// A boolean control has the type of its values, the correlation id names its own.
+// A boolean control has the type of its values, the correlation id its own.
 static const char *control_type(const json_t *control)
 {
   static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares a configuration with the model's signature; see framework_parts.h. Load threads.
+// Compares a configuration with the model's signature. Load threads.
 #include "framework_parts.h"
 
 #include "backend_error.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What the configuration says.
+// The configured tensors.
 typedef struct configured_io {
   backend_tensor_config *inputs, *outputs;
   size_t input_count, output_count;
@@ -19,7 +19,7 @@ typedef struct configured_io {
   size_t batch_input_count;
 } configured_io;
 
-// Shapes with the batch dimension, where the model has one.
+// The error with both shapes, including the batch dimension if the model has one.
 static TRITONSERVER_Error *wrong_shape(const framework_model *model, const framework_tensor *tensor,
                                        const backend_shape *configured)
 {
@@ -40,7 +40,7 @@ static TRITONSERVER_Error *wrong_shape(const framework_model *model, const frame
       batches ? given + 1 : given);
 }
 
-// A model that names no shape takes anything.
+// A model without a shape takes any.
 static TRITONSERVER_Error *check_shape(const framework_model *model, const framework_tensor *tensor,
                                        const backend_shape *configured)
 {
@@ -64,7 +64,7 @@ static TRITONSERVER_Error *check_shape(const framework_model *model, const frame
   return NULL;
 }
 
-// The requests' elements are put one behind the other.
+// The requests' elements will be concatenated, so the model must take one open dimension.
 static TRITONSERVER_Error *check_ragged(const framework_model *model,
                                         const framework_tensor *tensor,
                                         const backend_tensor_config *configured)
@@ -109,7 +109,7 @@ static TRITONSERVER_Error *check_tensor(const framework_model *model,
 static TRITONSERVER_Error *check_dims(const framework_model *model, const framework_tensor *tensor,
                                       const backend_tensor_config *configured)
 {
-  // One element in a tensor of rank 0 is [1] in configurations.
+  // A tensor of rank 0 is configured as [1].
   if (tensor->shape.rank == 0 && configured->model_dims.rank == 1 &&
       configured->model_dims.dims[0] == 1)
     return NULL;
@@ -121,7 +121,7 @@ static int compare_names(const void *a, const void *b)
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// The names of the tensors, in the order of the alphabet; `more` may be NULL.
+// The names of the tensors in alphabetical order; `more` may be NULL.
 static char *list_names(const framework_tensors *list, const framework_tensors *more)
 {
   const size_t count = list->count + (more != NULL ? more->count : 0);
@@ -186,7 +186,7 @@ static TRITONSERVER_Error *find_source(const framework_model *model, const char 
   return backend_error_invalid("unknown source input name '%s' for %s", name, model->name);
 }
 
-// As Triton, gives the model what is configured, which it may refuse when it is executed.
+// As in Triton, the model gets what is configured and may refuse it at execution.
 static void warn_of_batch_tensor(const framework_model *model, const framework_batch_feed *feed,
                                  const char *name)
 {
@@ -220,7 +220,7 @@ static TRITONSERVER_Error *add_fetch(framework_model *model,
     return unknown_tensor("output", configured->name, &model->signature.outputs, NULL);
   BACKEND_RETURN_IF_ERROR(check_tensor(model, tensor, configured, "output"));
   const backend_batch_output *scatter = find_batch_output(model, configured->name);
-  if (scatter == NULL) // else its shape is that of all responses together, however the model likes
+  if (scatter == NULL) // with scatter its shape is the model's for all responses together
     BACKEND_RETURN_IF_ERROR(check_dims(model, tensor, configured));
   framework_fetch *fetch = &model->fetches[model->fetch_count];
   fetch->name = tensor->name;
@@ -244,7 +244,7 @@ static TRITONSERVER_Error *add_state(framework_model *model, const backend_tenso
   return NULL;
 }
 
-// Whether the configuration has the input, be it of requests or made of a batch.
+// Whether the input is configured, from requests or as a batch input.
 static bool is_configured(const char *name, const configured_io *io)
 {
   for (size_t i = 0; i < io->input_count; i++)
@@ -279,8 +279,8 @@ static TRITONSERVER_Error *check_names(const framework_model *model, const confi
   return NULL;
 }
 
-// As Triton, counts before it looks at names, mostly. What overrides an initializer, and what is
-// optional and not the model's, does not count.
+// As in Triton, the number of inputs is checked before most names. Inputs that override an
+// initializer, and optional inputs unknown to the model, do not count.
 static TRITONSERVER_Error *check_count(const framework_model *model, const configured_io *io)
 {
   size_t expected = io->sequence_input_count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small things that definitions ask for; see framework.h.
+// Small helpers for definitions.
 #include "framework.h"
 
 #include "backend_error.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The identity backend's entry points: answers each request with its own inputs. Called by the
-// server; models may load on several threads at once, an instance executes on its own thread.
+// The identity backend's entry points: answers each request with its own inputs. Models may load on
+// several threads at once; an instance executes on its own thread.
 #include "identity_device.h"
 
 #include "backend_entry.h"
@@ -14,7 +14,7 @@
 
 const char NEREID_BackendComputes = 1;
 
-// The metric is an extra: a server without metrics serves identity models all the same.
+// The metric is optional: servers without metrics serve identity models, too.
 static TRITONSERVER_MetricFamily *new_metric_family(void)
 {
   TRITONSERVER_MetricFamily *family = NULL;
@@ -181,8 +181,8 @@ bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text
   return error == NULL && self != NULL && identity_device_fault(self->device, text, size);
 }
 
-// The API is the oldest with all that is called here (response parameters, traces, parallel loading
-// of instances).
+// The oldest API with all functions called here (response parameters, traces, parallel loading of
+// instances).
 const backend_entry_points backend_entry = {.name = "identity",
                                             .api_minor = 13,
                                             .prefers_cpu = true,

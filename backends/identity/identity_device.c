@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executions on a GPU; see identity_device.h.
+// Executions on a GPU.
 #include "identity_device.h"
 
 #include "backend_error.h"
@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One execution. What it needs is kept for the next.
+// One execution. Its memory is kept for the next.
 typedef struct flight {
   backend_batch batch;
   backend_transfer *transfer;
   uint64_t rows;
-  uint32_t capacity;     // requests that there is room for
-  int64_t *batch_sizes;  // of each request
-  backend_input *inputs; // of each request, for one pair
-  bool *wanted;          // [request][pair], and behind them those that are the next state
+  uint32_t capacity;     // number of requests that fit
+  int64_t *batch_sizes;  // per request
+  backend_input *inputs; // per request, for the current pair
+  bool *wanted;          // [request][pair]; then the same for next states
 } flight;
 
 struct identity_device {
@@ -25,7 +25,7 @@ struct identity_device {
   const identity_model *model;
   const char **names; // of the outputs
   flight flights[IDENTITY_MOST_EXECUTIONS];
-  size_t first, count; // of those under way
+  size_t first, count; // open executions
 };
 
 TRITONSERVER_Error *identity_device_new(const identity_model *model,
@@ -105,7 +105,7 @@ static bool *wanted_by(const flight *f, size_t pair_count, uint32_t i)
   return f->wanted + i * 2 * pair_count;
 }
 
-// What each request has and wants. One that fails wants nothing.
+// Reads the batch sizes and wanted outputs of all requests. A failed request wants nothing.
 static void look(const struct identity_device *self, flight *f)
 {
   size_t pair_count = self->model->pair_count;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies inputs to outputs, each output with one copy into the memory that the client's allocator
-// gave; see identity_execute.h.
+// Copies inputs to outputs, each output by one copy into the memory of the client's allocator.
 #include "identity_execute.h"
 
 #include "backend_error.h"
@@ -10,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-// Servers older than API 1.19 / 1.34 lack these two; without them the response has one parameter
-// less and there are no trace activities.
+// Servers older than API 1.19 / 1.34 lack these two functions. Without them the response has one
+// parameter less and there are no trace activities.
 #pragma weak TRITONBACKEND_ResponseSetDoubleParameter
 #pragma weak TRITONSERVER_InferenceTraceReportActivity
 
@@ -37,7 +36,7 @@ static TRITONSERVER_Error *report(TRITONSERVER_InferenceTrace *trace, const char
   return TRITONSERVER_InferenceTraceReportActivity(trace, clock_monotonic_ns(), activity);
 }
 
-// The activities that Triton's backend reports: a span, a single mark, then nested spans.
+// Reports the activities of Triton's backend: a span, a single mark, then nested spans.
 static TRITONSERVER_Error *report_activities(const identity_model *model,
                                              TRITONBACKEND_Request *request)
 {
@@ -146,7 +145,7 @@ static TRITONSERVER_Error *fill_output(const identity_instance *self, const iden
   return copy_input(self->model, pair, &input, response);
 }
 
-// Makes what came in the sequence's next state. An input that was left out leaves it.
+// Makes the input the sequence's next state. An absent input leaves the state unchanged.
 static TRITONSERVER_Error *keep_input(const identity_instance *self, const identity_pair *pair,
                                       TRITONBACKEND_Request *request)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks an identity model's configuration; see identity_model.h.
+// Checks an identity model's configuration.
 #include "identity_model.h"
 
 #include "backend_error.h"
@@ -16,7 +16,7 @@ static bool same_shape(const backend_shape *a, const backend_shape *b)
   return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof(*a->dims)) == 0;
 }
 
-// The part of a tensor's name that says which pair it belongs to.
+// The part of a tensor's name that identifies its pair.
 static TRITONSERVER_Error *suffix_of(const char *name, const char *prefix, const char *direction,
                                      const char **suffix)
 {
@@ -67,7 +67,7 @@ static TRITONSERVER_Error *make_pair(const backend_tensor_config *input,
   return NULL;
 }
 
-// The tensors of a model's configuration. Those of states are inputs and outputs, too.
+// The configured tensors. Tensors of states are inputs and outputs, too.
 typedef struct tensors {
   backend_tensor_config *inputs, *outputs;
   size_t input_count, output_count;
@@ -114,7 +114,7 @@ static const backend_tensor_config *find_state_input(const tensors *t, const cha
   return NULL;
 }
 
-// The next state is what came in with its number. States with other names stay as they are.
+// The next state is the input with the same number. States with other names stay unchanged.
 static TRITONSERVER_Error *match_state(identity_model *model, const tensors *t,
                                        const backend_tensor_config *state)
 {

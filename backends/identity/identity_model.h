@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an identity model is: its pairs of inputs and outputs and its test parameters. Read once
-// from the configuration when the model loads; the instances only read it.
+// An identity model: its pairs of inputs and outputs, and its test parameters. Read once from the
+// configuration when the model loads; the instances only read it.
 #ifndef NEREID_IDENTITY_MODEL_H
 #define NEREID_IDENTITY_MODEL_H
 
@@ -8,16 +8,16 @@
 
 #include <stdatomic.h>
 
-// OUTPUT<suffix> gets what INPUT<suffix> brought. Both may be of sequences' states: the one is what
-// the state was, the other what it is to be.
+// OUTPUT<suffix> gets the data of INPUT<suffix>. Both may belong to a sequence's state: the input
+// is the current state, the output the next.
 typedef struct identity_pair {
   char *input_name;
   char *output_name;
   TRITONSERVER_DataType datatype;
-  backend_shape absent_shape; // of the zeros that stand for an optional input, without the batch
+  backend_shape absent_shape; // of the zeros for an absent optional input, without the batch
   bool optional;
-  bool is_output; // of responses
-  bool is_state;  // of the request's sequence, the next one
+  bool is_output; // in responses
+  bool is_state;  // it is the sequence's next state
 } identity_pair;
 
 typedef struct identity_model {

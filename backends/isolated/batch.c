@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests are read by the ABI; what cannot be read fails the batch.
+// Reads the requests through the ABI; an unreadable request fails the batch.
 #include "batch.h"
 
 #include "backend_copy.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-// The bytes of an input, and where in the block they go.
+// The bytes of an input, and their place in the block.
 typedef struct piece {
   TRITONBACKEND_Input *input;
   size_t place;
@@ -24,17 +24,17 @@ void batch_writer_fini(batch_writer *self)
 
 static void put_u8(buffer *to, uint8_t value)
 {
-  buffer_append(to, &value, sizeof value);
+  buffer_append(to, &value, sizeof(value));
 }
 
 static void put_u32(buffer *to, uint32_t value)
 {
-  buffer_append(to, &value, sizeof value);
+  buffer_append(to, &value, sizeof(value));
 }
 
 static void put_u64(buffer *to, uint64_t value)
 {
-  buffer_append(to, &value, sizeof value);
+  buffer_append(to, &value, sizeof(value));
 }
 
 static void put_text(buffer *to, const char *text)
@@ -44,7 +44,7 @@ static void put_text(buffer *to, const char *text)
   buffer_append(to, text, size);
 }
 
-// The ABI does not say how long bytes are: such a parameter stays behind.
+// The ABI does not give the length of a BYTES parameter, so it is left out.
 static TRITONSERVER_Error *put_parameters(buffer *to, TRITONBACKEND_Request *request)
 {
   uint32_t count, put = 0;
@@ -69,7 +69,7 @@ static TRITONSERVER_Error *put_parameters(buffer *to, TRITONBACKEND_Request *req
       buffer_append(to, value, sizeof(uint64_t));
   }
   if (!to->failed)
-    memcpy(to->data + at, &put, sizeof put);
+    memcpy(to->data + at, &put, sizeof(put));
   return NULL;
 }
 
@@ -108,10 +108,10 @@ static TRITONSERVER_Error *put_input(batch_writer *self, TRITONBACKEND_Input *in
   put_text(to, name);
   put_u32(to, (uint32_t)datatype);
   put_u32(to, rank);
-  buffer_append(to, dims, rank * sizeof *dims);
+  buffer_append(to, dims, rank * sizeof(*dims));
   put_u64(to, p.place);
   put_u64(to, size);
-  buffer_append(&self->pieces, &p, sizeof p);
+  buffer_append(&self->pieces, &p, sizeof(p));
   return NULL;
 }
 
@@ -129,7 +129,7 @@ static TRITONSERVER_Error *put_inputs(batch_writer *self, TRITONBACKEND_Request 
   return NULL;
 }
 
-// Of a correlation id that is a text; a number has none.
+// The correlation id as text; NULL if it is a number.
 static const char *correlation_text(TRITONBACKEND_Request *request)
 {
   const char *text = NULL;
@@ -170,7 +170,7 @@ static TRITONSERVER_Error *put_request(batch_writer *self, TRITONBACKEND_Request
   return put_inputs(self, request, end);
 }
 
-// The other process has no part in this one's memory of GPUs.
+// The other process has no access to this process's GPU memory.
 static TRITONSERVER_Error *copy_from_gpu(TRITONBACKEND_Input *input, void *to, const void *from,
                                          int device, size_t size)
 {
@@ -206,7 +206,7 @@ static TRITONSERVER_Error *fill(const batch_writer *self, size_t control_at, uin
   memcpy(block + control_at, self->control.data, self->control.size);
   for (size_t at = 0; at < self->pieces.size; at += sizeof(piece)) {
     piece p;
-    memcpy(&p, self->pieces.data + at, sizeof p);
+    memcpy(&p, self->pieces.data + at, sizeof(p));
     BACKEND_RETURN_IF_ERROR(copy_piece(self, &p, block));
   }
   return NULL;

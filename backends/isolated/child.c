@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts a model's process, talks to it, sees it end.
+// Starts a model's process, talks to it, and notices its end.
 #include "child.h"
 
 #include "backend_config.h"
@@ -23,15 +23,13 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
-enum {
-  READY_WAIT_US = 5000000,
-  FINALIZE_WAIT_US = 30000000, // backends finalize for seconds
-  EXIT_WAIT_S = 5
-};
+#define READY_WAIT_US    5000000
+#define FINALIZE_WAIT_US 30000000 // backends finalize for seconds
+#define EXIT_WAIT_S      5
 
 extern char **environ;
 
-// Address space only, so as much as the machine has memory is never too little.
+// This is only address space, so the size of the machine's memory always suffices.
 static size_t region_size(void)
 {
   const size_t most = (size_t)64 << 30;
@@ -47,9 +45,9 @@ static TRITONSERVER_Error *new_channel(size_t size, channel **made)
                                                   strerror(failure));
 }
 
-// ---- what the process's thread tells
+// ---- events on the process's thread
 
-// Its log has the severity in front, as ours; what a library prints has none.
+// The process's log lines begin with a severity like ours; other libraries' output has none.
 static TRITONSERVER_LogLevel level_of(const char *text, size_t length)
 {
   bool is_log = length > 6 && text[1] >= '0' && text[1] <= '9' && text[5] == ' ';
@@ -110,7 +108,7 @@ static const process_events EVENTS = {
 
 static TRITONSERVER_Error *make(const child_settings *settings, int timer, isolated_child **made)
 {
-  isolated_child *self = calloc(1, sizeof *self);
+  isolated_child *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("a model's process");
   TRITONSERVER_Error *error = new_channel(region_size(), &self->channel);
@@ -154,7 +152,7 @@ void child_unref(isolated_child *self)
   free(self);
 }
 
-// A process that would wait for it for ever is ended; its end is seen.
+// If sending fails the process is killed, because it would wait for ever.
 static void give_channel(const isolated_child *self, const channel *of)
 {
   int failure = channel_send_descriptor(self->socket, channel_descriptor(of));
@@ -177,7 +175,7 @@ static TRITONSERVER_Error *spawn(isolated_child *self)
                                   .arguments = self->settings->arguments,
                                   .environment = environ,
                                   .socket = ends[1],
-                                  .connection = -1, // its end is seen by itself
+                                  .connection = -1, // the process's end is noticed anyway
                                   .timer = self->timer};
   TRITONSERVER_Error *error = worker_process_start(&command, &EVENTS, self, &self->process);
   close(ends[1]);
@@ -218,7 +216,7 @@ TRITONSERVER_Error *child_why_gone(isolated_child *self, TRITONSERVER_Error_Code
 
 // ---- questions
 
-// Reads code and text of an answer, and what is behind them as a text, for free() unless NULL.
+// Reads an answer's code and text, and the rest as a text, for free() unless NULL.
 static TRITONSERVER_Error *read_answer(const isolated_child *self, const channel_message *message,
                                        char **rest)
 {
@@ -246,7 +244,7 @@ static TRITONSERVER_Error *read_answer(const isolated_child *self, const channel
   return NULL;
 }
 
-// The ring has one receiver: who asks. An answer that nobody waited for is passed over.
+// Only the asking thread receives from the ring. Late answers to earlier questions are skipped.
 static TRITONSERVER_Error *await_answer(isolated_child *self, uint64_t id, int64_t timeout_us,
                                         char **rest)
 {
@@ -279,7 +277,7 @@ static TRITONSERVER_Error *await_answer(isolated_child *self, uint64_t id, int64
 static void put_text(buffer *to, const char *text)
 {
   uint32_t size = (uint32_t)strlen(text) + 1;
-  buffer_append(to, &size, sizeof size);
+  buffer_append(to, &size, sizeof(size));
   buffer_append(to, text, size);
 }
 
@@ -350,7 +348,7 @@ TRITONSERVER_Error *child_attach(isolated_child *self, const char *name,
   BACKEND_RETURN_IF_ERROR(new_channel(1, &ring));
   pthread_mutex_lock(&self->lock);
   child_instance *grown =
-      reallocarray(self->instances, self->instance_count + 1, sizeof *self->instances);
+      reallocarray(self->instances, self->instance_count + 1, sizeof(*self->instances));
   if (grown != NULL) {
     self->instances = grown;
     self->instances[self->instance_count++] = (child_instance){instance, ring};
@@ -421,7 +419,7 @@ uint64_t child_memory(isolated_child *self)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   int64_t kib;
   const char *rest;
-  snprintf(path, sizeof path, "/proc/%d/status", worker_process_id(self->process));
+  snprintf(path, sizeof(path), "/proc/%d/status", worker_process_id(self->process));
   AUTO_ERROR error *e = files_read_path(path, 1 << 16, &text);
   buffer_append_char(&text, '\0');
   const char *key = "\nRssAnon:", *at = e == NULL && !text.failed ? strstr(text.data, key) : NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process of a model, from its start to its end: its channels, the requests that it has, what
-// it is asked. The next process is another child. Any thread.
+// One process of a model, from start to end: its channels, its requests, the questions to it. The
+// next process is another child. Any thread.
 #ifndef NEREID_ISOLATED_CHILD_H
 #define NEREID_ISOLATED_CHILD_H
 
@@ -12,15 +12,15 @@
 
 #include <stdatomic.h>
 
-// What all processes of a model have in common. Borrowed.
+// Settings shared by all processes of a model. Borrowed.
 typedef struct child_settings {
   const char *model;
   uint64_t version;
   char *const *arguments;
   const char *description;  // NEREID_ModelDescribe
-  const char *config;       // before it was completed
-  bool keeps_sequences;     // what it knows of sequences ends with it
-  void (*tick)(void *user); // its timer has run out; on the process's thread
+  const char *config;       // before completion
+  bool keeps_sequences;     // its sequences' states are lost when it ends
+  void (*tick)(void *user); // the timer has expired; on the process's thread
   void *user;
 } child_settings;
 
@@ -37,13 +37,13 @@ typedef struct isolated_child {
   worker_process *process;
   int socket;
   int timer;
-  uint64_t life; // its number among the model's: 1, 2, …
+  uint64_t life; // its number among the model's processes: 1, 2, …
   open_requests requests;
-  pthread_mutex_t question; // held by who asks
-  uint64_t questions;       // so many were asked
-  bool asks_ready;          // its backend can be asked whether an instance is ready
+  pthread_mutex_t question; // held while a question is asked and answered
+  uint64_t questions;       // asked so far
+  bool asks_ready;          // its backend has TRITONBACKEND_ModelInstanceReady
   _Atomic uint32_t executing;
-  pthread_mutex_t lock; // guards what follows
+  pthread_mutex_t lock; // guards all below
   pthread_cond_t changed;
   bool ended;
   char *cause; // of the end
@@ -51,7 +51,7 @@ typedef struct isolated_child {
   uint32_t instance_count;
 } isolated_child;
 
-// Starts a process and has it load the model. `*completed`, for free(), is the model's
+// Starts a process and makes it load the model. `*completed`, for free(), is the model's
 // configuration.
 TRITONSERVER_Error *child_start(const child_settings *settings, int timer, isolated_child **started,
                                 char **completed);
@@ -59,36 +59,35 @@ TRITONSERVER_Error *child_start(const child_settings *settings, int timer, isola
 isolated_child *child_ref(isolated_child *self);
 void child_unref(isolated_child *self); // NULL does nothing
 
-// Has it start the thread of an instance.
+// Makes the process start an instance's thread.
 TRITONSERVER_Error *child_attach(isolated_child *self, const char *name,
                                  TRITONBACKEND_ModelInstance *instance);
 
-// It is gone: nothing is reported for it any more.
+// The instance is gone: nothing is reported for it any more.
 void child_forget_instance(isolated_child *self, uint32_t index);
 
-// The ring of the instance `index`; it lives as long as the child.
+// The ring of instance `index`; it lives as long as the child.
 channel *child_ring(isolated_child *self, uint32_t index);
 
 TRITONSERVER_Error *child_check_ready(isolated_child *self, uint32_t index);
 
 // Tells the process which requests were cancelled.
 void child_forward_cancels(isolated_child *self);
-// Gives a request back to those that are open, and tells the process what was cancelled meanwhile.
+// Gives a request back to the open ones, and tells the process about cancellations made meanwhile.
 void child_give_back(isolated_child *self, open_request *r);
 
-// Has the backend finalize the model and the process exit; kills it when that takes longer than
-// some seconds.
+// Makes the backend finalize the model and the process exit; kills it after some seconds.
 void child_finalize(isolated_child *self);
 
 void child_kill(isolated_child *self);
-// Lets all who wait for it return.
+// Ends all waits for the process.
 void child_close(isolated_child *self);
 void child_await_end(isolated_child *self);
 
-// How it ended, as an error with `code`.
+// An error with `code` that says how it ended.
 TRITONSERVER_Error *child_why_gone(isolated_child *self, TRITONSERVER_Error_Code code);
 
-// Bytes of memory that are the process's own and no file's; 0: not known.
+// Bytes of the process's private memory without files; 0: unknown.
 uint64_t child_memory(isolated_child *self);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function for each kind of event. A request that is not known (any more) is passed over: it
-// may have been answered in the process's place.
+// One function for each kind of event. Events of unknown requests are skipped: the request may have
+// been answered for the process already.
 #include "events.h"
 
 #include "backend_copy.h"
@@ -39,7 +39,7 @@ void events_copy_fini(events_copy *self)
   free(self->bytes);
 }
 
-// A text that ends where it says; bad otherwise.
+// A text including its NUL; otherwise the reader becomes bad.
 static const char *get_text(wire_reader *reader)
 {
   size_t length;
@@ -61,12 +61,12 @@ static void keep_first(TRITONSERVER_Error **first, TRITONSERVER_Error *error)
 
 // ---- responses
 
-// A response that is being made; without one what is read goes nowhere.
+// A response in the making. When it could not be made, its parts are read and dropped.
 typedef struct reply {
   isolated_child *child;
   TRITONBACKEND_Response *response;
   TRITONSERVER_Error *error; // the first
-  int64_t *dims;             // of the output that is read, for free()
+  int64_t *dims;             // of the current output, for free()
   uint32_t dims_room;
 } reply;
 
@@ -74,7 +74,7 @@ static TRITONSERVER_Error *set_parameter(TRITONBACKEND_Response *response, const
                                          uint8_t type, const char *text, uint64_t bits)
 {
   double real;
-  memcpy(&real, &bits, sizeof real);
+  memcpy(&real, &bits, sizeof(real));
   switch (type) {
   case TRITONSERVER_PARAMETER_STRING:
     return TRITONBACKEND_ResponseSetStringParameter(response, name, text);
@@ -132,12 +132,12 @@ static TRITONSERVER_Error *add_output(const reply *self, const reply_output *o)
   return NULL;
 }
 
-// A private copy that is aligned. False: none can be made.
+// An aligned private copy. False: no memory, or invalid.
 static bool read_dims(reply *self, wire_reader *reader, reply_output *o)
 {
   o->rank = wire_get_count(reader, sizeof(int64_t));
   if (o->rank > self->dims_room) {
-    int64_t *grown = reallocarray(self->dims, o->rank, sizeof *grown);
+    int64_t *grown = reallocarray(self->dims, o->rank, sizeof(*grown));
     if (grown == NULL)
       return false;
     self->dims = grown;
@@ -176,7 +176,7 @@ static void answered_in_full(open_request *r)
   r->factory = NULL;
 }
 
-// Sends the response, or the end alone where there is no memory for one.
+// Sends the response; if there was no memory for it, only the end.
 static void send(open_request *r, TRITONBACKEND_Response *response, uint32_t flags,
                  TRITONSERVER_Error *error)
 {
@@ -202,7 +202,7 @@ static void read_response(isolated_child *child, wire_reader *reader, open_reque
   read_parameters(&self, reader);
   read_outputs(&self, reader);
   if (made && reader->bad)
-    TRITONBACKEND_ResponseDelete(self.response); // the process is ended: that answers the request
+    TRITONBACKEND_ResponseDelete(self.response); // the process is killed, which answers the request
   else if (r != NULL && r->factory != NULL && !reader->bad)
     send(r, self.response, flags, self.error);
   TRITONSERVER_ErrorDelete(self.error);
@@ -216,7 +216,7 @@ static void read_flags(wire_reader *reader, open_request *r)
     send(r, NULL, flags, NULL);
 }
 
-// ---- the rest
+// ---- other events
 
 static void read_statistics(wire_reader *reader, const open_request *r)
 {
@@ -248,7 +248,7 @@ report_response(TRITONBACKEND_ModelInstanceResponseStatistics *statistics, const
   return TRITONBACKEND_ModelInstanceReportResponseStatistics(statistics);
 }
 
-enum { // response_outcome of the server
+enum { // the server's response_outcome
   OUTCOME_FAIL = 2,
   OUTCOME_CANCEL
 };
@@ -272,7 +272,7 @@ static void read_response_statistics(wire_reader *reader, const open_request *r)
     TRITONSERVER_ErrorDelete(failure);
     TRITONBACKEND_ModelInstanceResponseStatisticsDelete(statistics);
   }
-  TRITONSERVER_ErrorDelete(error); // moments that are not in order: the backend would be told
+  TRITONSERVER_ErrorDelete(error); // for times in a wrong order
 }
 
 static void release(isolated_child *child, open_request *r, uint32_t flags)
@@ -301,7 +301,7 @@ static void read_batch(isolated_child *child, wire_reader *reader)
   uint64_t rows = wire_get_u64(reader), moments[4];
   for (size_t i = 0; i < 4; i++)
     moments[i] = wire_get_u64(reader);
-  LOCK_SCOPE(&child->lock); // the instance stays meanwhile
+  LOCK_SCOPE(&child->lock); // keeps the instance alive meanwhile
   reader->bad |= index >= child->instance_count;
   TRITONBACKEND_ModelInstance *instance = reader->bad ? NULL : child->instances[index].instance;
   if (instance != NULL)
@@ -309,7 +309,7 @@ static void read_batch(isolated_child *child, wire_reader *reader)
         instance, rows, moments[0], moments[1], moments[2], moments[3]));
 }
 
-// ---- all of them
+// ---- dispatch
 
 static void apply(isolated_child *child, uint8_t kind, wire_reader *reader, open_request *r)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry points of the backend that serves models in processes of their own. The server calls
-// them on load threads (models, instances), instance threads and, for the two parts of an
-// execution, its loops.
+// them on load threads (models, instances), on instance threads, and, for executions in two parts,
+// on its loops.
 #include "backend_config.h"
 #include "backend_entry.h"
 #include "backend_error.h"
@@ -26,10 +26,10 @@ typedef struct isolated_backend {
   char *library; // libtritonserver.so
 } isolated_backend;
 
-// An execution that was begun.
+// The instance's current execution.
 typedef enum execution_stage {
   EXECUTION_NONE,
-  EXECUTION_KEPT, // there is no process for it now: it is to be waited for
+  EXECUTION_KEPT, // there is no process now: it must be waited for
   EXECUTION_SENT
 } execution_stage;
 
@@ -41,14 +41,14 @@ typedef struct isolated_instance {
   char *host_policy;
   batch_writer writer;
   events_copy answer;
-  execution_stage stage; // what follows is of whose the execution is
+  execution_stage stage; // the rest belongs to the executing thread
   TRITONBACKEND_Request **requests;
   uint32_t count;
   isolated_child *child;
-  uint64_t *numbers; // of the requests
+  uint64_t *numbers; // the requests'
   uint32_t capacity;
-  uint64_t work; // how many were sent
-  uint64_t life; // of the process that the batch is for; 0: of any
+  uint64_t work; // batches sent so far
+  uint64_t life; // the process that the batch must go to; 0: any
 } isolated_instance;
 
 // ---- the backend
@@ -63,13 +63,13 @@ static void backend_free(void *state)
   free(self);
 }
 
-// The library that serves us is what the process runs.
+// The process runs the library that serves us.
 static char *own_library(void)
 {
   Dl_info server;
   void *address;
   TRITONSERVER_Error *(*function)(uint32_t *, uint32_t *) = TRITONSERVER_ApiVersion;
-  memcpy(&address, &function, sizeof address);
+  memcpy(&address, &function, sizeof(address));
   return dladdr(address, &server) != 0 ? realpath(server.dli_fname, NULL) : NULL;
 }
 
@@ -78,7 +78,7 @@ static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **st
   TRITONBACKEND_ArtifactType type;
   const char *dir;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendArtifacts(backend, &type, &dir));
-  isolated_backend *self = calloc(1, sizeof *self);
+  isolated_backend *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("a backend");
   *state = self;
@@ -160,7 +160,7 @@ static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, v
 {
   const char *name;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceName(instance, &name));
-  isolated_instance *self = calloc(1, sizeof *self);
+  isolated_instance *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("a model instance");
   self->instance = instance;
@@ -190,7 +190,7 @@ static TRITONSERVER_Error *make_numbers(isolated_instance *self)
 {
   if (self->count <= self->capacity)
     return NULL;
-  uint64_t *numbers = reallocarray(self->numbers, self->count, sizeof *numbers);
+  uint64_t *numbers = reallocarray(self->numbers, self->count, sizeof(*numbers));
   if (numbers == NULL)
     return backend_error_no_memory("a batch");
   self->numbers = numbers;
@@ -198,8 +198,9 @@ static TRITONSERVER_Error *make_numbers(isolated_instance *self)
   return NULL;
 }
 
-// Before the process is told, the requests are nobody else's: it may name numbers before it has
-// them. Where its channel is closed already, they are answered with all others that it has.
+// The requests are published before the message is sent: until then the process could name numbers
+// that it does not have. If the channel is closed already, they are answered with the process's
+// other requests.
 static TRITONSERVER_Error *write_and_send(isolated_instance *self, input_block *block)
 {
   channel_message message = {.kind = ISOLATED_EXECUTE, .id = ++self->work};
@@ -213,11 +214,11 @@ static TRITONSERVER_Error *write_and_send(isolated_instance *self, input_block *
   return NULL;
 }
 
-// After an error the requests are the server's.
+// After an error the server keeps the requests.
 static TRITONSERVER_Error *send_batch(isolated_instance *self)
 {
   BACKEND_RETURN_IF_ERROR(make_numbers(self));
-  input_block *block = calloc(1, sizeof *block);
+  input_block *block = calloc(1, sizeof(*block));
   if (block == NULL)
     return backend_error_no_memory("a batch");
   TRITONSERVER_Error *error = open_requests_add(&self->child->requests, self->instance,
@@ -232,7 +233,7 @@ static TRITONSERVER_Error *send_batch(isolated_instance *self)
   return error;
 }
 
-// The process said that the backend refused the batch: it released none of it.
+// The backend refused the batch and released none of it.
 static void fail_batch(isolated_instance *self, wire_reader *reader)
 {
   uint32_t code = wire_get_u32(reader);
@@ -267,7 +268,7 @@ static void take_answer(isolated_instance *self, const channel_message *answer)
     supervisor_end_child(self->supervisor, self->child, "it answered what makes no sense");
 }
 
-// False: there is no answer yet. Who ends the process answers for it.
+// False: no answer yet. When the process has ended, the thread that ends it answers the requests.
 static bool await_answer(isolated_instance *self, int64_t timeout_us)
 {
   channel_message answer;
@@ -295,7 +296,7 @@ static void end_execution(isolated_instance *self)
   self->stage = EXECUTION_NONE;
 }
 
-// Another process than the one that the batch is for does not know its sequences.
+// Another process than the one that the batch must go to does not know its sequences.
 static TRITONSERVER_Error *begin_sent(isolated_instance *self)
 {
   TRITONSERVER_Error *error =
@@ -328,7 +329,7 @@ TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance
   return NULL;
 }
 
-// The server has handed the requests over: an error of the batch is each one's.
+// The requests are ours already, so the error answers each of them.
 static void fail_kept(isolated_instance *self, TRITONSERVER_Error *error)
 {
   for (uint32_t i = 0; i < self->count; i++) {
@@ -390,7 +391,7 @@ static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *ins
   return NULL;
 }
 
-// What runs in the other process is not asked.
+// The process's backend cannot be asked.
 static bool prefers_gpu(const void *state)
 {
   (void)state;
@@ -409,7 +410,7 @@ const backend_entry_points backend_entry = {.name = "isolated",
                                             .instance_free = instance_free,
                                             .execute = execute};
 
-// ---- beyond them
+// ---- further entry points
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of a model's own process: nereid-model-host LIBTRITONSERVER. Backends find the
-// library's functions because it is loaded for all.
+// The program of a model's own process: nereid-model-host LIBTRITONSERVER. The library is loaded
+// with global symbols, where backends find its functions.
 #include "process/process.h"
 
 #include <dlfcn.h>
@@ -17,6 +17,6 @@ int main(int count, char **arguments)
     fprintf(stderr, "nereid-model-host: %s\n", why);
     return 2;
   }
-  memcpy(&run, &found, sizeof run);
+  memcpy(&run, &found, sizeof(run));
   return run(PROCESS_SOCKET);
 }

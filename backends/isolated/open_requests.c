@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of entries that stay where they are; numbers are never used twice.
+// A table of entries with fixed addresses; no number is used twice.
 #include "open_requests.h"
 
 #include "backend_error.h"
@@ -10,10 +10,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum {
-  INDEX_BITS = 24, // of a number; the rest is a count
-  FIRST_CAPACITY = 16
-};
+#define INDEX_BITS     24 // of a number; the rest is a count
+#define FIRST_CAPACITY 16
 
 #define NONE_FREE UINT32_MAX
 
@@ -44,7 +42,7 @@ static bool grow_locked(open_requests *self)
     return false;
   self->entries = entries;
   while (self->capacity < capacity) {
-    open_request *r = calloc(1, sizeof *r);
+    open_request *r = calloc(1, sizeof(*r));
     if (r == NULL)
       return false;
     r->next_free = self->first_free;
@@ -132,7 +130,8 @@ static bool take_passed_over(open_requests *self)
   return passed_over;
 }
 
-// A request may have been cancelled before it was added, too, when nobody found it here.
+// A request may have been cancelled before it was added, when open_requests_cancelled could not see
+// it.
 bool open_requests_publish(open_requests *self, const uint64_t *numbers, uint32_t count)
 {
   LOCK_SCOPE(&self->lock);
@@ -219,7 +218,7 @@ uint64_t open_requests_cancelled(open_requests *self)
     open_request *r = self->entries[i];
     if (r->number == 0 || r->told)
       continue;
-    if (r->busy) // it is being added, answered or released: who has it sees to it
+    if (r->busy) // it is being added, answered or released; its thread handles the cancellation
       self->passed_over = true;
     else if (r->factory != NULL && is_cancelled(r)) {
       r->told = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a model's processes, one after the other. See supervisor.h.
+// The life of a model's processes, one after another.
 #include "supervisor.h"
 
 #include "backend_error.h"
@@ -19,15 +19,13 @@
 #include <string.h>
 #include <sys/timerfd.h>
 
-enum {
-  START_WAIT_S = 30,    // how long an execution waits for a process that starts
-  REPLACE_WAIT_S = 30,  // how long one that is replaced may take for its requests
-  STEADY_S = 60,        // one that lived so long has not failed in a row
-  PAUSE_MOST_S = 30,    // between a failure and the next start
-  QUIET_MS = 2000,      // without an execution, before idle memory is given back
-  WATCH_MS = 200,       // between two looks at the memory of a process that has a limit
-  KEPT_BYTES = 16 << 20 // of idle memory
-};
+#define START_WAIT_S   30         // of an execution, for a starting process
+#define REPLACE_WAIT_S 30         // of a process to be replaced, for its requests
+#define STEADY_S       60         // a process that lived this long resets the count of failures
+#define PAUSE_MOST_S   30         // between a failure and the next start
+#define QUIET_MS       2000       // without executions, before idle memory is given back
+#define WATCH_MS       200        // between two checks of a limited process's memory
+#define KEPT_BYTES     (16 << 20) // of idle memory
 
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -35,13 +33,13 @@ typedef enum supervisor_state {
   SUPERVISOR_STARTING,
   SUPERVISOR_READY,
   SUPERVISOR_REPLACING, // its last executions run
-  SUPERVISOR_DOWN,      // until the next start is due
+  SUPERVISOR_DOWN,      // until the next start
   SUPERVISOR_STOPPED
 } supervisor_state;
 
 typedef struct known_instance {
   char *name;                            // owned
-  TRITONBACKEND_ModelInstance *instance; // NULL: it is gone, the model is being unloaded
+  TRITONBACKEND_ModelInstance *instance; // NULL: gone, because the model is being unloaded
 } known_instance;
 
 struct supervisor {
@@ -50,15 +48,15 @@ struct supervisor {
   TRITONSERVER_Message *description;
   TRITONSERVER_Message *config;
   char *arguments[3];
-  char *completed; // the configuration that the first process gave
+  char *completed; // the first process's configuration
   int timer;
   pthread_t thread;
-  _Atomic bool touched; // there was an execution since the timer ran out
-  pthread_mutex_t lock; // guards what follows
+  _Atomic bool touched; // executed since the timer expired
+  pthread_mutex_t lock; // guards all below
   pthread_cond_t changed;
   supervisor_state state;
-  isolated_child *child; // NULL while there is none
-  uint64_t lives;        // of it, or of the last one
+  isolated_child *child; // NULL: none
+  uint64_t lives;        // number of this process, or of the last one
   known_instance *instances;
   uint32_t instance_count;
   char *failure;     // why the last one ended
@@ -107,7 +105,7 @@ static isolated_child *current_child(supervisor *self)
   return self->child != NULL ? child_ref(self->child) : NULL;
 }
 
-// A process that nobody is with any more is let go, which its thread notices by its channel.
+// Whether the process has no executions and no open requests left.
 static bool is_idle(isolated_child *child)
 {
   return atomic_load(&child->executing) == 0 && open_requests_count(&child->requests) == 0;
@@ -142,7 +140,7 @@ static void begin_replacement(supervisor *self, isolated_child *child, uint64_t 
                 (unsigned long long)(self->memory_limit >> 20));
 }
 
-// What grows on beyond the limit and a quarter of it is not waited for.
+// A process that exceeds the limit by more than a quarter is not waited for.
 static void watch_memory(supervisor *self, isolated_child *child)
 {
   uint64_t bytes = child_memory(child);
@@ -187,7 +185,7 @@ static void fail_requests(isolated_child *child)
   TRITONSERVER_ErrorDelete(error);
 }
 
-// By its own exit, or as the next one's failure to start.
+// A process has ended by itself, or the next one failed to start.
 static void count_failure(supervisor *self, const char *why)
 {
   uint64_t now = clock_monotonic_ns();
@@ -207,7 +205,7 @@ static void count_failure(supervisor *self, const char *why)
     BACKEND_LOG_ERROR("%s; the next one starts in %u s", why, pause);
 }
 
-// After its channel was closed: it has ended, is to be replaced, or is not wanted any more.
+// Runs after the channel was closed: the process has ended, is to be replaced, or is stopped.
 static void let_go(supervisor *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -229,7 +227,7 @@ static void let_go(supervisor *self)
 
 // ---- the next process
 
-// False: there are no more. A process may end while the load still adds some.
+// False: no more instances. The load may still add some while a process ends.
 static bool instance_at(supervisor *self, uint32_t index, known_instance *known)
 {
   LOCK_SCOPE(&self->lock);
@@ -239,7 +237,7 @@ static bool instance_at(supervisor *self, uint32_t index, known_instance *known)
   return true;
 }
 
-// Nothing of the model may have changed since it was loaded: the server has its configuration.
+// The configuration must still be the loaded one, because the server has that.
 static TRITONSERVER_Error *start_child(supervisor *self, isolated_child **child)
 {
   AUTO_FREE char *completed = NULL;
@@ -300,7 +298,7 @@ static bool revive(supervisor *self)
 
 // ---- its thread
 
-// Until its channel is closed.
+// Runs until the channel is closed.
 static void serve_calls(supervisor *self, isolated_child *child)
 {
   channel_message call;
@@ -320,7 +318,7 @@ static void *run(void *argument)
   supervisor *self = argument;
   do {
     assert(self->child != NULL);
-    serve_calls(self, self->child); // which this thread alone changes
+    serve_calls(self, self->child); // only this thread changes self->child
     let_go(self);
   } while (revive(self));
   return NULL;
@@ -396,7 +394,7 @@ static TRITONSERVER_Error *start(supervisor *self)
 TRITONSERVER_Error *supervisor_start(const supervisor_settings *settings, supervisor **started,
                                      char **completed)
 {
-  supervisor *self = calloc(1, sizeof *self);
+  supervisor *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("a model's process");
   self->timer = -1;
@@ -445,7 +443,7 @@ TRITONSERVER_Error *supervisor_add_instance(supervisor *self, const char *name,
     return backend_error_no_memory("a model instance");
   pthread_mutex_lock(&self->lock);
   known_instance *grown =
-      reallocarray(self->instances, self->instance_count + 1, sizeof *self->instances);
+      reallocarray(self->instances, self->instance_count + 1, sizeof(*self->instances));
   if (grown != NULL) {
     self->instances = grown;
     *index = self->instance_count;
@@ -494,7 +492,7 @@ bool supervisor_enter(supervisor *self, isolated_child **child, TRITONSERVER_Err
   LOCK_SCOPE(&self->lock);
   while (error != NULL &&
          (self->state == SUPERVISOR_STARTING || self->state == SUPERVISOR_REPLACING ||
-          (self->state == SUPERVISOR_READY && self->child == NULL) || // its end is being seen to
+          (self->state == SUPERVISOR_READY && self->child == NULL) || // its end is being handled
           (self->state == SUPERVISOR_DOWN && clock_monotonic_ns() >= self->retry_ns)) &&
          thread_wait(&self->changed, &self->lock, deadline))
     ;

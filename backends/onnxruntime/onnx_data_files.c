@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files as memory; see onnx_data_files.h.
+// Files as memory.
 #include "onnx_data_files.h"
 
 #include "backend_error.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_FILES 4096 // a directory of blobs may have more than the kernel maps
+#define MAX_FILES 4096 // a directory may have more files than the kernel maps
 
 static bool has(const onnx_data_files *self, const char *name)
 {
@@ -36,7 +36,7 @@ static bool grow(onnx_data_files *self)
   return names != NULL && contents != NULL && sizes != NULL;
 }
 
-// Maps the file unless there is one of this name. An empty one has no data.
+// Maps the file unless one of this name exists. An empty file has no data.
 static TRITONSERVER_Error *add(onnx_data_files *self, const char *name, int file)
 {
   struct stat status;
@@ -64,13 +64,13 @@ static int open_in_model(TRITONBACKEND_Model *model, const char *path, const cha
   if (asprintf(&full, "%s/%s", path, name) < 0)
     return -1;
   TRITONSERVER_Error *error = backend_open_file(model, full, &file);
-  if (error != NULL) // a directory, or a link that is not followed
+  if (error != NULL) // a directory, or a link that may not be followed
     TRITONSERVER_ErrorDelete(error);
   free(full);
   return file;
 }
 
-// Without a `path` the directory is none of the model's, and no link in it is followed.
+// Without `path` the directory is outside the model's, and no links in it are followed.
 static TRITONSERVER_Error *add_dir(onnx_data_files *self, TRITONBACKEND_Model *model,
                                    const char *path, int dir)
 {

@@ -65,7 +65,7 @@ TRITONSERVER_Error *onnx_run_begin(framework_run *run)
   return NULL;
 }
 
-// Strings cannot be lent: each is copied into ONNX Runtime's own.
+// ONNX Runtime copies each string into its own memory.
 static TRITONSERVER_Error *make_strings(const ort_runtime *runtime, const framework_input *input,
                                         ort_value **value)
 {
@@ -192,6 +192,6 @@ TRITONSERVER_Error *onnx_run_read_output(framework_run *run, size_t index, frame
   void *data = NULL;
   BACKEND_RETURN_IF_ERROR(ort_error(runtime, runtime->api.GetTensorMutableData(value, &data)));
   output->data = data;
-  output->on_device = onnx_instance_of(run)->gpu != NULL; // every output but strings is bound there
+  output->on_device = onnx_instance_of(run)->gpu != NULL; // where all except strings are bound
   return NULL;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings and graphs; see onnx_gpu.h.
+// Bindings and graphs.
 #include "onnx_gpu.h"
 
 #include "backend_error.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACE_ALIGNMENT 256 // as the device's own
+#define PLACE_ALIGNMENT 256 // as the device's own allocations
 
-// The memory of a tensor in all graphs.
+// A tensor's memory, the same in all graphs.
 typedef struct graph_place {
   const framework_tensor *tensor;
   size_t offset;
@@ -22,8 +22,8 @@ typedef struct graph_place {
 struct onnx_gpu {
   ort_memory_info *memory;
   ort_binding *binding;
-  bool captures;       // the provider was told to: each run says which graph it is
-  backend_block block; // of all places; without memory there are no graphs
+  bool captures;       // graphs are captured: each run names its graph
+  backend_block block; // memory of all places; without it there are no graphs
   graph_place *places;
   size_t place_count;
 };
@@ -40,7 +40,7 @@ static bool has_graphs(const onnx_gpu *gpu)
 
 // ---- places ----
 
-// Bytes of the tensor with `rows` rows; false where they differ from run to run.
+// Bytes of the tensor with `rows` rows; false when they vary between runs.
 static bool tensor_size(const framework_model *model, const framework_tensor *tensor, int64_t rows,
                         backend_shape *shape, size_t *size)
 {
@@ -54,7 +54,7 @@ static bool tensor_size(const framework_model *model, const framework_tensor *te
                                  size);
 }
 
-// False: a graph cannot have it.
+// False: the tensor cannot be in a graph.
 static bool add_place(onnx_gpu *self, const framework_model *model, const framework_tensor *tensor,
                       size_t *total)
 {
@@ -68,10 +68,10 @@ static bool add_place(onnx_gpu *self, const framework_model *model, const framew
   return !__builtin_add_overflow(*total, size - size % PLACE_ALIGNMENT, total);
 }
 
-// The tensor that keeps the model from having graphs, or NULL.
+// The tensor that prevents graphs, or NULL.
 static const char *plan_places(onnx_gpu *self, const framework_model *model, size_t *total)
 {
-  *total = PLACE_ALIGNMENT; // never nothing
+  *total = PLACE_ALIGNMENT; // never 0
   for (size_t i = 0; i < model->feed_count; i++) {
     const framework_feed *feed = &model->feeds[i];
     if (feed->optional || feed->ragged || !add_place(self, model, feed->tensor, total))
@@ -149,8 +149,8 @@ void onnx_gpu_free(framework_instance *instance, onnx_instance *self)
 
 // ---- a run ----
 
-// A graph that is replayed is told no shapes, and its place has no more room. A configuration may
-// allow more than the model.
+// A replayed graph gets no shapes and its places do not grow, so larger inputs are refused. The
+// configuration may allow more than the model.
 static TRITONSERVER_Error *check_shape(const framework_run *run, const framework_input *input)
 {
   char given[BACKEND_SHAPE_TEXT], wanted[BACKEND_SHAPE_TEXT];
@@ -201,7 +201,7 @@ static TRITONSERVER_Error *bind_memory(framework_run *run, const framework_fetch
   return ort_error(runtime, runtime->gpu.BindOutput(self->binding, fetch->name, *value));
 }
 
-// All outputs of the model, whatever is wanted: a graph writes those that it was captured with.
+// Binds all outputs, wanted or not, because a graph writes the outputs that it was captured with.
 static TRITONSERVER_Error *bind_graph_outputs(framework_run *run)
 {
   const framework_model *model = run->instance->model;
@@ -221,7 +221,8 @@ static TRITONSERVER_Error *bind_graph_outputs(framework_run *run)
   return NULL;
 }
 
-// Into the response's own memory where that is on the device, else wherever ONNX Runtime has room.
+// Binds the output to the response's memory if that is on the device, else to memory of ONNX
+// Runtime.
 static TRITONSERVER_Error *bind_output(framework_run *run, size_t index)
 {
   const ort_runtime *runtime = runtime_of(run);
@@ -259,7 +260,7 @@ static TRITONSERVER_Error *bind(framework_run *run)
   return NULL;
 }
 
-// In the order in which they were bound.
+// In the order of binding.
 static TRITONSERVER_Error *fetch(framework_run *run)
 {
   const ort_runtime *runtime = runtime_of(run);
@@ -282,7 +283,7 @@ static TRITONSERVER_Error *fetch(framework_run *run)
              : backend_error_internal("Retrieved output count is not equal to expected count.");
 }
 
-// Each number of rows is a graph; -1 is none, 0 is ONNX Runtime's own.
+// Each number of rows has its graph; -1 is none, 0 is ONNX Runtime's own.
 static TRITONSERVER_Error *options_of_run(framework_run *run, ort_run_options **options)
 {
   const ort_runtime *runtime = runtime_of(run);
@@ -335,7 +336,7 @@ void onnx_gpu_end(framework_run *run)
   runtime->gpu.ClearBoundOutputs(self->binding);
   if (state->bound == NULL)
     return;
-  if (has_graphs(self)) // they are the bound ones
+  if (has_graphs(self)) // the bound outputs are kept
     memset(state->fetched, 0, run->fetch_count * sizeof(*state->fetched));
   for (size_t i = 0; i < state->bound_most; i++)
     if (state->bound[i] != NULL)

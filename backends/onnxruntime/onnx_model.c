@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's file and its session; see onnx_model.h.
+// The model's file and its session.
 #include "onnx_model.h"
 
 #include "backend_artifact.h"
@@ -18,19 +18,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// What protobuf reads at most. Larger models have their weights in files beside them.
+// protobuf's limit. Larger models have their weights in external files.
 #define FILE_MAX_BYTES ((size_t)INT32_MAX)
 
-// A model's file in memory and the directories in which its external data may lie.
+// A model's file in memory, and the directories of its external data.
 typedef struct onnx_file {
   void *data;
   size_t size;
-  char *path; // of the directory where the file's name is, from the model's directory on
+  char *path; // directory of the file's name, relative to the model's directory
   int dir;    // that directory
-  int target; // where the file itself is, when its name is a link into another directory; or -1
+  int target; // the file's real directory, when its name is a link into another directory; or -1
 } onnx_file;
 
-// A directory of the model's name holds a model.onnx beside its external data.
+// If the file's name is a directory, uses model.onnx in it, which lies beside its external data.
 static TRITONSERVER_Error *find_file(const framework_model *self, int device, char **path)
 {
   int dir = -1;
@@ -52,7 +52,7 @@ static TRITONSERVER_Error *find_file(const framework_model *self, int device, ch
   return NULL;
 }
 
-// The directory of the file that is open; -1 when that is `named` or cannot be told.
+// The directory of the open file; -1 when it is `named` or unknown.
 static int open_target_dir(int file, int named)
 {
   struct stat here, there;
@@ -80,7 +80,7 @@ static TRITONSERVER_Error *read_file(const framework_model *self, int device, on
   BACKEND_RETURN_IF_ERROR(backend_open_file(self->model, file->path, &descriptor));
   TRITONSERVER_Error *error =
       backend_read_file(descriptor, file->path, FILE_MAX_BYTES, &file->data, &file->size);
-  *strrchr(file->path, '/') = '\0'; // the version is before it
+  *strrchr(file->path, '/') = '\0'; // the path has a slash after the version
   if (error == NULL)
     error = backend_open_dir(self->model, file->path, &file->dir);
   if (error == NULL)
@@ -89,8 +89,8 @@ static TRITONSERVER_Error *read_file(const framework_model *self, int device, on
   return error;
 }
 
-// The bytes are ours only until the session is made, and external data lies in the file's
-// directory, unless it is offered in memory.
+// Options for a file in memory: ONNX Runtime copies the bytes, and finds external data in the
+// file's directory unless it is offered in memory.
 static TRITONSERVER_Error *add_file_options(const framework_model *self, const onnx_file *file,
                                             const onnx_data_files *data,
                                             ort_session_options *options)
@@ -111,7 +111,7 @@ static TRITONSERVER_Error *add_file_options(const framework_model *self, const o
   return data == NULL ? NULL : onnx_data_files_offer(data, onnx_runtime_of(self), options);
 }
 
-// A session that is being made, and where.
+// A session to be made, and its place.
 typedef struct new_session {
   const framework_model *model;
   const onnx_target *target;
@@ -139,7 +139,7 @@ static TRITONSERVER_Error *make_session_in_memory(const new_session *wanted, con
   onnx_data_files data;
   TRITONSERVER_Error *error =
       onnx_data_files_init(&data, wanted->model->model, file->path, file->target);
-  if (error == NULL && data.count <= 1) // the model itself
+  if (error == NULL && data.count <= 1) // only the model itself
     error = backend_error(TRITONSERVER_ERROR_NOT_FOUND, "there is no external data");
   if (error == NULL)
     error = make_session_of(wanted, file, &data);
@@ -147,8 +147,8 @@ static TRITONSERVER_Error *make_session_in_memory(const new_session *wanted, con
   return error;
 }
 
-// ONNX Runtime looks for external data in one directory, and newer versions follow no link out of
-// it.
+// ONNX Runtime looks for external data in one directory only, and newer versions follow no link out
+// of it.
 static TRITONSERVER_Error *try_session(const new_session *wanted, const onnx_file *file)
 {
   const framework_model *self = wanted->model;
@@ -186,7 +186,7 @@ static TRITONSERVER_Error *make_session(const framework_model *model, const onnx
 
 static const onnx_target cpu_target = {.device = -1};
 
-// Where instances are: whether one is on the CPU, and a device of one that is on a GPU, or -1.
+// The places of instances: whether any is on the CPU, and a device of one on a GPU, or -1.
 static void read_groups(const framework_model *model, bool *cpu, int *device)
 {
   const json_t *groups = json_object_get(model->config, "instance_group");
@@ -208,7 +208,7 @@ static TRITONSERVER_Error *make_first(framework_model *model, const onnx_target 
   return onnx_signature_read(onnx_runtime_of(model), *session, &model->signature);
 }
 
-// The signature is read from a session of an instance, of which there is one on the CPU, if any.
+// Reads the signature from a session that an instance will use, on the CPU if one is there.
 TRITONSERVER_Error *onnx_model_load(framework_model *model)
 {
   onnx_model *self = calloc(1, sizeof(*self));
@@ -243,7 +243,7 @@ static bool take_spare(onnx_model *self, backend_device *device, ort_session **s
   LOCK_SCOPE(&self->lock);
   if (self->spare == NULL || self->spare_target.device != device->ordinal)
     return false;
-  gpu_stream_free(device->stream); // nothing is in it
+  gpu_stream_free(device->stream); // it is empty
   device->stream = self->spare_target.stream;
   *session = self->spare;
   self->spare_target.stream = NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of an ONNX model's life, which onnxruntime.c puts together; framework.h says when each
-// is called and on which thread.
+// The steps of an ONNX model's life, combined in onnxruntime.c; framework.h says when and on which
+// thread each is called.
 //
-// There is one session per model version for the CPU and all instances there run it: ONNX Runtime's
-// Run may be called on any number of threads, so a second session would only be a second copy of
-// the weights, a second load and a second pool of threads. A session on a GPU is bound to a stream,
-// so each instance there has its own.
+// Each model version has one session for the CPU, which all instances there run: ONNX Runtime's Run
+// may be called on any number of threads, and a second session would only be a second copy of the
+// weights, a second load and a second thread pool. A session on a GPU is bound to a stream, so each
+// instance there has its own.
 #ifndef NEREID_ONNX_MODEL_H
 #define NEREID_ONNX_MODEL_H
 
@@ -22,11 +22,11 @@ typedef struct onnx_target {
 
 // The model's state.
 typedef struct onnx_model {
-  // Guards what follows: instances are made at once.
+  // Guards the rest, because instances are made concurrently.
   pthread_mutex_t lock;
   ort_session *session; // on the CPU; NULL while all instances are on GPUs
-  // The one that the signature was read from when all are: the first instance on its device takes
-  // it.
+  // When all instances are on GPUs: the session that gave the signature. The first instance on its
+  // device takes it.
   onnx_target spare_target;
   ort_session *spare;
 } onnx_model;
@@ -43,13 +43,13 @@ static inline onnx_instance *onnx_instance_of(const framework_run *run)
   return run->instance->state;
 }
 
-// onnx_model.c: the model's file becomes a session, its tensors the signature.
+// onnx_model.c: makes a session from the model's file, and the signature from its tensors.
 TRITONSERVER_Error *onnx_model_load(framework_model *model);
 TRITONSERVER_Error *onnx_model_complete(framework_model *model, bool *changed);
 void onnx_model_unload(framework_model *model);
-// The session on the CPU, made when an update of the configuration brings the first instance there.
+// The session on the CPU, made when a configuration update brings the first instance there.
 TRITONSERVER_Error *onnx_model_cpu_session(framework_model *model, ort_session **session);
-// A session on the device of an instance, whose stream it takes over or replaces.
+// A session on an instance's device. It takes over or replaces the device's stream.
 TRITONSERVER_Error *onnx_model_gpu_session(framework_model *model, backend_device *device,
                                            ort_session **session);
 
@@ -64,7 +64,7 @@ TRITONSERVER_Error *onnx_run_options(const framework_model *model, int device,
 
 // onnx_providers.c: whether the model's ONNX Runtime can use GPUs.
 TRITONSERVER_Error *onnx_check_gpu(const framework_model *model);
-// onnx_providers.c: adds the providers of GPUs to the options of a session.
+// onnx_providers.c: adds the GPU providers to a session's options.
 TRITONSERVER_Error *onnx_add_gpu_providers(const framework_model *model, const onnx_target *target,
                                            ort_session_options *options);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session and run options from a model's configuration; see onnx_model.h. The parameters are listed
-// in docs/backends.md.
+// Session and run options from a model's configuration. docs/backends.md lists the parameters.
 #include "onnx_model.h"
 
 #include "backend_error.h"
@@ -14,11 +13,10 @@
 
 #define MAX_THREADS 4096
 
-// Parameters with these prefixes go to ONNX Runtime as they are.
+// Parameters with these prefixes are passed to ONNX Runtime unchanged.
 static const char *const config_prefixes[] = {"session.", "optimization.", "mlas.", "ep."};
 
-// Defaults of ours where the configuration says nothing. A spinning pool takes the CPU from the
-// other models, so waiting threads sleep.
+// Our defaults. A spinning pool takes processor time from other models, so waiting threads sleep.
 static const struct {
   const char *key;
   const char *value;
@@ -62,8 +60,8 @@ static TRITONSERVER_Error *set_execution_mode(const framework_model *model,
                    onnx_runtime_of(model)->api.SetSessionExecutionMode(options, (int)mode));
 }
 
-// ONNX Runtime's own default is a thread for each core of the machine, pinned, whatever the
-// container may use; so the number is always given.
+// ONNX Runtime's default is one pinned thread for each core of the machine, more than a container
+// may use, so the number is always set.
 static TRITONSERVER_Error *set_threads(const framework_model *model, ort_session_options *options)
 {
   const ort_runtime *runtime = onnx_runtime_of(model);
@@ -213,8 +211,8 @@ static TRITONSERVER_Error *add_accelerators(const framework_model *model,
   return NULL;
 }
 
-// GPU accelerators speak of GPU instances only: on the CPU they are passed over, so that one
-// repository serves both kinds of machine.
+// GPU accelerators apply to GPU instances only. On the CPU they are ignored, so that one repository
+// serves both kinds of machine.
 static TRITONSERVER_Error *set_providers(const framework_model *model, const onnx_target *target,
                                          ort_session_options *options)
 {
@@ -273,7 +271,7 @@ static TRITONSERVER_Error *fill_run_options(const framework_model *model, int de
     BACKEND_RETURN_IF_ERROR(add_run_entry(model, options, shrinkage, arenas));
   if (device < 0)
     return NULL;
-  // We wait for the stream, once, when the outputs are on their way.
+  // This backend waits for the stream once, after the outputs are enqueued.
   return add_run_entry(model, options, "disable_synchronize_execution_providers", "1");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the configuration; see onnx_provider_options.h.
+// Reads the configuration.
 #include "onnx_provider_options.h"
 
 #include "backend_error.h"
@@ -15,7 +15,7 @@ void onnx_provider_options_fini(onnx_provider_options *self)
   string_list_fini(&self->values);
 }
 
-// Replaces what there is of the key.
+// Replaces the value of the key.
 static TRITONSERVER_Error *set(onnx_provider_options *self, const char *key, const char *value)
 {
   for (size_t i = 0; i < self->keys.count; i++)
@@ -58,7 +58,7 @@ static TRITONSERVER_Error *set_bool(onnx_provider_options *self, const char *key
   return backend_error_invalid("failed to convert '%s' to boolean", value);
 }
 
-// As far as Triton looks: that it begins with a number.
+// Checks, as Triton does, only that it begins with a number.
 static bool begins_with_number(const char *value)
 {
   int64_t number = 0;
@@ -88,8 +88,8 @@ const json_t *onnx_gpu_accelerators(const json_t *config)
                          "gpu_execution_accelerator");
 }
 
-// What the provider takes as an address in this process would be called, and a configuration may
-// come with a request.
+// Refuses options that the provider takes as addresses in this process: they would be called, and a
+// configuration may come with a request.
 static TRITONSERVER_Error *check_address(const char *key)
 {
   static const char *const addresses[] = {"user_compute_stream", "gpu_external_alloc",
@@ -117,7 +117,7 @@ static TRITONSERVER_Error *add_cuda_accelerator(json_t *accelerator, onnx_provid
   return NULL;
 }
 
-// A number that stands for a name.
+// Adds a number as the name that it stands for.
 static TRITONSERVER_Error *add_choice(const json_t *config, const char *key,
                                       const char *const *choices, long count,
                                       onnx_provider_options *options)
@@ -135,7 +135,7 @@ static TRITONSERVER_Error *add_choice(const json_t *config, const char *key,
   return set(options, key, choices[choice]);
 }
 
-// Of configurations from before there was an accelerator "cuda".
+// Parameters from before there was an accelerator "cuda".
 static TRITONSERVER_Error *add_older_parameters(const json_t *config,
                                                 onnx_provider_options *options)
 {
@@ -255,7 +255,7 @@ bool onnx_wants_graphs(const json_t *config)
       bool on = false;
       const char *text = json_string_value(json_object_get(given, keys[k]));
       TRITONSERVER_Error *error = backend_read_bool("", keys[k], text, &on);
-      TRITONSERVER_ErrorDelete(error); // ONNX Runtime says it
+      TRITONSERVER_ErrorDelete(error); // ONNX Runtime reports it
       if (on)
         return true;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The providers of a session on a GPU; see onnx_model.h. Load threads.
+// The providers of a session on a GPU. Load threads.
 #include "onnx_model.h"
 
 #include "backend_error.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-// An operand of the C API: texts that it only reads.
+// The list as the C API takes it, which only reads it.
 static const char *const *texts(const string_list *list)
 {
   return (const char *const *)list->items;
@@ -121,8 +121,8 @@ TRITONSERVER_Error *onnx_check_gpu(const framework_model *model)
   return error;
 }
 
-// Those that are named first are asked first for each part of the model; CUDA, which every session
-// on a GPU has, comes last.
+// For each part of the model the providers are asked in this order. CUDA, which every session on a
+// GPU has, is last.
 TRITONSERVER_Error *onnx_add_gpu_providers(const framework_model *model, const onnx_target *target,
                                            ort_session_options *options)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks a session for its inputs and outputs; see onnx_types.h.
+// Asks a session for its inputs and outputs.
 #include "onnx_types.h"
 
 #include "backend_error.h"
@@ -38,14 +38,14 @@ ort_element_type onnx_element_type(TRITONSERVER_DataType datatype)
   return ORT_ELEMENT_UNDEFINED;
 }
 
-// The three lists are asked for with functions of the same form.
+// The functions of one list; all three lists have the same forms.
 typedef struct list_functions {
   ort_status *(*count)(const ort_session *, size_t *);
   ort_status *(*name)(const ort_session *, size_t, ort_allocator *, char **);
   ort_status *(*type)(const ort_session *, size_t, ort_type_info **);
 } list_functions;
 
-// A sequence, a map and whatever else is no tensor.
+// For types that are not tensors, such as a sequence or a map.
 static TRITONSERVER_Error *refuse(framework_tensor *tensor, ort_kind kind)
 {
   static const char *const kinds[] = {
@@ -73,7 +73,7 @@ static TRITONSERVER_Error *read_rows_name(const ort_runtime *runtime, const ort_
   return tensor->rows_name != NULL ? NULL : backend_error_no_memory("the model's tensors");
 }
 
-// A model that names no shape looks like a scalar.
+// ONNX Runtime gives rank 0 both for a scalar and for a model without a shape.
 static TRITONSERVER_Error *read_type(const ort_runtime *runtime, const ort_type_info *info,
                                      framework_tensor *tensor)
 {

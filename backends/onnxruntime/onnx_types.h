@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session says of its model (names, types and shapes of inputs, outputs and initializers
-// that a request may override) and what its element types are elsewhere. Read once when the model
-// loads.
+// A session's signature (names, types and shapes of inputs, outputs and overridable initializers),
+// and the conversion of element types. Read once when the model loads.
 #ifndef NEREID_ONNX_TYPES_H
 #define NEREID_ONNX_TYPES_H
 

@@ -11,10 +11,10 @@
 #define MAX_THREADS      4096
 #define TENSOR_ALIGNMENT 16 // more than any element needs
 
-// Newer versions of ONNX Runtime report their use to Microsoft and keep a database for that in the
-// home directory, unless this variable is set before the library is opened. An operator's own value
-// stays. nereid sets it before it has threads, and nothing is written here: other threads may read
-// the environment meanwhile. In other servers this does it.
+// Newer versions of ONNX Runtime report their use to Microsoft, with a database in the home
+// directory, unless this variable is set before the library is opened. An operator's value stays.
+// nereid sets the variable before it has threads, so nothing is written here; in other servers this
+// call sets it.
 static void switch_telemetry_off(void)
 {
   setenv("ORT_DISABLE_TELEMETRY", "1", 0);

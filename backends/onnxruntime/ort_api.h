@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is used of ONNX Runtime's C API, declared here so that building needs no ONNX Runtime.
+// The used part of ONNX Runtime's C API, declared here so that building needs no ONNX Runtime.
 //
-// The library exports OrtGetApiBase; from there a program asks for a table of functions that only
-// ever grows at its end: a function keeps its index in all later versions. Each row below is a
-// index in that table, the function's name in ONNX Runtime's documentation (onnxruntime.ai, "C
-// API", struct OrtApi) and its signature. Names and numbers of this file are ONNX Runtime's.
+// The library exports OrtGetApiBase, which returns a table of functions. The table only grows at
+// its end, so a function keeps its index in all later versions. Each row below is an index in that
+// table, the function's name in ONNX Runtime's documentation (onnxruntime.ai, "C API", struct
+// OrtApi) and its signature. Names and numbers in this file are ONNX Runtime's.
 #ifndef NEREID_ORT_API_H
 #define NEREID_ORT_API_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// The version of the table that has all rows: ONNX Runtime 1.15.
+// The version of the table with all rows: ONNX Runtime 1.15.
 #define ORT_API_VERSION_NEEDED 15
 
 typedef struct ort_status ort_status; // NULL is success
@@ -173,7 +173,7 @@ typedef void (*ort_log_function)(void *context, int severity, const char *catego
     (ort_value *value, size_t index, size_t byte_size, char **data))
 // clang-format on
 
-// What instances on a GPU need, with the version that has all of it: ONNX Runtime 1.16.
+// Functions for instances on a GPU, and the version with all of them: ONNX Runtime 1.16.
 #define ORT_GPU_VERSION 16
 // clang-format off
 #define ORT_GPU_FUNCTIONS(X)                                                                       \
@@ -231,7 +231,7 @@ typedef struct ort_gpu_api {
 #undef ORT_MEMBER
 } ort_gpu_api;
 
-// What OrtGetApiBase returns; this has two members in all versions.
+// Returned by OrtGetApiBase; it has two members in all versions.
 typedef struct ort_api_base {
   const void *(*GetApi)(uint32_t version);
   const char *(*GetVersionString)(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks from the provider's file through all that it needs; see ort_provider.h.
+// Walks from the provider's file through all libraries that it needs.
 #include "ort_provider.h"
 
 #include "backend_error.h"
@@ -19,8 +19,8 @@
 
 #define MOST_LIBRARIES 256 // in one walk
 
-// What pip installs, by how a library's name begins. CUDA 13 has packages without a suffix, but for
-// those that are not CUDA's own.
+// The pip package of a library, by the beginning of its name. Packages of CUDA 13 have no suffix,
+// except those that are not CUDA's own.
 static const struct {
   const char *begin;
   const char *package;
@@ -33,7 +33,7 @@ static const struct {
     {"libnvonnxparser", "tensorrt", true},
 };
 
-// What the provider opens itself, by name, when a model has such operators.
+// Libraries that the provider opens itself, by name, when a model has such operators.
 static const struct {
   int cuda;
   const char *names[3];
@@ -45,19 +45,19 @@ static const struct {
 typedef struct library_walk {
   ort_provider_purpose purpose;
   bool strict;
-  string_list dirs;    // where is looked, in this order
+  string_list dirs;    // searched in this order
   string_list seen;    // names
   string_list missing; // names
-  char *unsafe;        // why one that is there was left alone; another place may have it
-  char *why;           // what was wrong with one that is there
-  int cuda;            // the major version that is needed; 0: not known
+  char *unsafe;        // why an existing file was not used; another place may have the library
+  char *why;           // what was wrong with an existing file
+  int cuda;            // the needed major version; 0: unknown
 } library_walk;
 
 static void walk_file(library_walk *self, const char *path);
 
 // ---- where ----
 
-// All of <packages>/nvidia/*/lib: CUDA 13 has one such directory, CUDA 12 one for each package.
+// Adds all of <packages>/nvidia/*/lib: CUDA 13 has one such directory, CUDA 12 one per package.
 static void add_nvidia_dirs(library_walk *self, const char *packages_dir)
 {
   char nvidia[PATH_MAX];
@@ -112,7 +112,7 @@ static bool is_in_process(const char *name)
   return library != NULL;
 }
 
-// Those that the loader finds stay as well, but for a search.
+// Whether the loader finds it. Except when only searching, the library stays open.
 static bool loader_finds(const library_walk *self, const char *name)
 {
   const bool keep = self->purpose == ORT_PROVIDER_OPEN;
@@ -141,7 +141,7 @@ static void note_cuda(library_walk *self, const char *name)
     self->cuda = (int)version;
 }
 
-// False: there is no such library.
+// False: no such library.
 static bool walk_library(library_walk *self, const char *name)
 {
   note_cuda(self, name);
@@ -159,7 +159,7 @@ static bool walk_library(library_walk *self, const char *name)
   return true;
 }
 
-// All that the file needs.
+// Walks all libraries that the file needs.
 static void walk_file(library_walk *self, const char *path)
 {
   string_list names = {0};
@@ -181,7 +181,7 @@ static void print_list(FILE *stream, const string_list *list, const char *quote)
     fprintf(stream, "%s%s%s%s", i > 0 ? ", " : "", quote, list->items[i], quote);
 }
 
-// The packages that have the libraries, each once.
+// The packages with these libraries, each once.
 static void list_packages(const library_walk *self, const string_list *names, string_list *result)
 {
   for (size_t i = 0; i < names->count; i++)
@@ -238,7 +238,7 @@ static TRITONSERVER_Error *outcome(const library_walk *self, const char *file)
 
 // ---- what may be missing ----
 
-// Told once, however many sessions there are.
+// Warns once, however many sessions there are.
 static void open_later_ones(library_walk *self, const char *file)
 {
   static atomic_bool told;
@@ -260,7 +260,7 @@ bool ort_provider_exists(const char *dir, const char *file)
   return framework_path(path, "%s/%s", dir, file) && access(path, R_OK) == 0;
 }
 
-// What ONNX Runtime opens itself, in its own directory.
+// Checks a file that ONNX Runtime opens itself, in its own directory.
 static TRITONSERVER_Error *check_own(const char *dir, const char *name, bool strict,
                                      char path[PATH_MAX])
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libraries of CUDA and TensorRT that a provider of ONNX Runtime needs. Nothing says where they
-// are: its file names them (elf_needs.h), and pip has put them beside ONNX Runtime's package. They
-// are opened before the provider, those first that others need, so that the loader knows them by
-// their names when ONNX Runtime opens the provider. Load threads.
+// The CUDA and TensorRT libraries that an ONNX Runtime provider needs. The provider's file only
+// names them (elf_needs.h), and pip installs them beside ONNX Runtime's package. They are opened
+// before the provider, dependencies first, so that the loader knows their names when ONNX Runtime
+// opens the provider. Load threads.
 #ifndef NEREID_ORT_PROVIDER_H
 #define NEREID_ORT_PROVIDER_H
 
@@ -11,16 +11,16 @@
 #include <stdbool.h>
 
 typedef enum ort_provider_purpose {
-  ORT_PROVIDER_FIND, // whether all are there; nothing is opened that is found
-  ORT_PROVIDER_OPEN, // for good
+  ORT_PROVIDER_FIND, // checks whether all exist, without opening them
+  ORT_PROVIDER_OPEN, // opens them for good
 } ort_provider_purpose;
 
-// Is there a provider's library `file` in ONNX Runtime's directory?
+// Whether ONNX Runtime's directory has the provider's library `file`.
 bool ort_provider_exists(const char *dir, const char *file);
 
-// UNAVAILABLE when something is missing, with all names, where was looked and what pip installs, or
-// when a library does not open. Ones that may be missing (cuDNN, which only some models need) are a
-// warning. What strangers may write is left alone, with `strict` what other users own.
+// UNAVAILABLE when a library is missing (with all names, the places searched and the pip packages),
+// or does not open. A missing optional one (cuDNN, which only some models need) is a warning. Files
+// that strangers may write, or with `strict` that other users own, are not used.
 TRITONSERVER_Error *ort_provider_libraries(const char *dir, const char *file, bool strict,
                                            ort_provider_purpose purpose);
 

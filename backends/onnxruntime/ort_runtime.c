@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens ONNX Runtime with dlopen; see ort_runtime.h.
+// Opens ONNX Runtime with dlopen.
 #include "ort_runtime.h"
 
 #include "backend_error.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ONNX Runtime's messages become lines of the server's log. Any thread.
+// Writes ONNX Runtime's messages to the server's log. Any thread.
 static void log_message(void *context, int severity, const char *category, const char *log_id,
                         const char *code_location, const char *message)
 {
@@ -52,7 +52,7 @@ static void read_newer(ort_runtime *runtime, const ort_api_base *base)
            sizeof(runtime->add_data_files));
 }
 
-// As ONNX Runtime finds it, which looks there for its providers.
+// The directory as ONNX Runtime finds it, which looks there for its providers.
 static char *dir_of(const void *symbol)
 {
   Dl_info info = {0};
@@ -199,7 +199,7 @@ TRITONSERVER_Error *ort_runtime_has_provider(const ort_runtime *runtime, const c
 
 static const char cuda_provider[] = "CUDAExecutionProvider";
 
-// The file that has a provider, beside ONNX Runtime's library.
+// The provider's file, beside ONNX Runtime's library.
 static const char *file_of(const char *provider)
 {
   return strcmp(provider, cuda_provider) == 0 ? "libonnxruntime_providers_cuda.so"

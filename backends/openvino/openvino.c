@@ -4,8 +4,8 @@
 
 #include <signal.h>
 
-// OpenVINO gives the thread that opens a device a stack for signals and unmaps it with the core, on
-// whatever thread: the thread keeps its own. What it opened stays.
+// OpenVINO gives the thread that opens a device an alternate signal stack, and unmaps it with the
+// core, on any thread: the thread must keep its own.
 static TRITONSERVER_Error *take_step(TRITONSERVER_Error *(*step)(framework_model *),
                                      framework_model *model)
 {

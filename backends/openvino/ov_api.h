@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is used of OpenVINO's C API, declared here so that building needs no OpenVINO: each row is a
-// function that libopenvino_c.so exports (docs.openvino.ai, "C API"), with the prefix ov_. All are
-// there since 2024.3 and have not changed since. Names and numbers of this file are OpenVINO's.
+// The used part of OpenVINO's C API, declared here so that building needs no OpenVINO. Each row is
+// a function that libopenvino_c.so exports (docs.openvino.ai, "C API") with the prefix ov_. All
+// exist unchanged since 2024.3. Names and numbers in this file are OpenVINO's.
 #ifndef NEREID_OV_API_H
 #define NEREID_OV_API_H
 
@@ -29,7 +29,7 @@ typedef struct ov_shape {
 } ov_shape;
 
 typedef struct ov_dimension {
-  int64_t min, max; // equal where it is one number; -1 as the largest: any
+  int64_t min, max; // equal for a fixed size; max -1: unlimited
 } ov_dimension;
 
 typedef struct ov_partial_shape {
@@ -37,7 +37,7 @@ typedef struct ov_partial_shape {
   ov_dimension *dims;
 } ov_partial_shape;
 
-// ov_element_type_e from 2025.1 on. Each number was larger by one before.
+// ov_element_type_e since 2025.1. Earlier each number was larger by one.
 typedef enum ov_element {
   OV_BOOLEAN = 1,
   OV_BF16 = 2,

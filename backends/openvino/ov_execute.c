@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of an instance's request; see ov_model.h and framework.h. Used on the instance's thread.
+// One run of an instance's request; see ov_model.h and framework.h. On the instance's thread.
 #include "ov_model.h"
 
 #include "backend_error.h"
@@ -10,10 +10,10 @@
 
 typedef struct ov_instance {
   ov_infer_request *request;
-  bool *given;     // which inputs this run has
-  ov_tensor **own; // each output as OpenVINO made it
-  size_t run;      // counts
-  size_t *lent;    // in which run each output became a response's memory instead; 0: it is not
+  bool *given;     // inputs that this run has
+  ov_tensor **own; // each output's tensor from OpenVINO
+  size_t run;      // number of the run
+  size_t *lent;    // the run in which each output got a response's memory instead; 0: never
 } ov_instance;
 
 #define runtime_of(run)  ov_runtime_of((run)->instance->model)
@@ -68,7 +68,7 @@ void ov_instance_free(framework_instance *instance)
 
 // ---- inputs ----
 
-// Rows of zeros that the batch needs beyond those of the requests.
+// Rows of zeros to add to the requests' rows for a fixed batch size.
 static int64_t rows_missing(const framework_run *run)
 {
   const int64_t fixed = ov_state_of(run->instance->model)->fixed_batch;
@@ -88,7 +88,7 @@ TRITONSERVER_Error *ov_run_begin(framework_run *run)
       (long long)ov_state_of(model)->fixed_batch, (long long)run->rows);
 }
 
-// The input's own memory, or where rows are missing a copy with zeros behind it.
+// Uses the input's memory, or, where rows are missing, a copy followed by zeros.
 static TRITONSERVER_Error *make_tensor(const framework_run *run, const framework_input *input,
                                        ov_tensor **tensor)
 {
@@ -110,7 +110,7 @@ static TRITONSERVER_Error *make_tensor(const framework_run *run, const framework
   OV_TRY(runtime, tensor_create(element, shape, tensor), "setting tensor data");
   OV_TRY(runtime, tensor_data(*tensor, &data), "setting tensor data");
   OV_TRY(runtime, tensor_get_byte_size(*tensor, &size), "setting tensor data");
-  assert(size >= input->byte_size); // more rows of the same type
+  assert(size >= input->byte_size); // the same type with more rows
   memcpy(data, input->data, input->byte_size);
   memset((char *)data + input->byte_size, 0, size - input->byte_size);
   return NULL;
@@ -130,12 +130,12 @@ TRITONSERVER_Error *ov_run_add_input(framework_run *run, const framework_input *
                          instance->request, input->tensor->position, tensor),
                      "setting tensor data");
   if (tensor != NULL)
-    runtime->api.tensor_free(tensor); // the request has it
+    runtime->api.tensor_free(tensor); // the request holds a reference
   instance->given[input->tensor->position] = true;
   return error;
 }
 
-// The request still has the tensors of the run before, whose memory is gone.
+// A missing input is an error: the request has the previous run's tensor, whose memory is gone.
 static TRITONSERVER_Error *check_inputs(const framework_run *run)
 {
   const framework_tensors *inputs = &run->instance->model->signature.inputs;
@@ -164,12 +164,12 @@ static TRITONSERVER_Error *lend(const framework_run *run, size_t fetch)
                                        runtime->api.infer_request_set_output_tensor_by_index(
                                            instance_of(run)->request, position, tensor),
                                        "setting tensor data");
-  runtime->api.tensor_free(tensor); // the request has it
+  runtime->api.tensor_free(tensor); // the request holds a reference
   instance_of(run)->lent[position] = instance_of(run)->run;
   return error;
 }
 
-// What the run before computed into memory that is gone is OpenVINO's again.
+// Restores OpenVINO's own tensor for an output that the previous run wrote to a response's memory.
 static TRITONSERVER_Error *take_back(const framework_run *run, size_t position)
 {
   const ov_runtime *runtime = runtime_of(run);
@@ -201,7 +201,7 @@ static TRITONSERVER_Error *place_outputs(const framework_run *run)
   return NULL;
 }
 
-// OpenVINO's run in one call gives success for some runs that failed; this does not.
+// OpenVINO's call for a whole run reports success for some failed runs; these two calls do not.
 TRITONSERVER_Error *ov_run_compute(framework_run *run)
 {
   const ov_runtime *runtime = runtime_of(run);
@@ -215,7 +215,7 @@ TRITONSERVER_Error *ov_run_compute(framework_run *run)
 
 // ---- outputs ----
 
-// The C API has no shape for a scalar: asked for it, it fails without a reason.
+// The C API has no shape for a scalar: it fails without a reason.
 static bool is_scalar(const ov_runtime *runtime, const ov_tensor *tensor,
                       TRITONSERVER_DataType datatype)
 {
@@ -252,7 +252,7 @@ static TRITONSERVER_Error *read_tensor(const framework_run *run, const ov_tensor
   return NULL;
 }
 
-// The data is the request's or the room's, not the tensor's.
+// The data belongs to the request or the room, not to the tensor.
 TRITONSERVER_Error *ov_run_read_output(framework_run *run, size_t index, framework_output *output)
 {
   const ov_runtime *runtime = runtime_of(run);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes a model to what its configuration wants of it, as Triton does; see ov_model.h. One thing
-// is done better: the batch's dimension is left open, so that any number of rows is computed as it
-// comes. Only where the model cannot have it open, it is max_batch_size.
+// Changes a model to fit its configuration, as Triton does, with one improvement: the batch
+// dimension stays open, so that any number of rows is computed without padding. Only if the model
+// cannot have it open, it becomes max_batch_size.
 #include "ov_model.h"
 
 #include "backend_error.h"
@@ -36,7 +36,7 @@ static TRITONSERVER_Error *set_type(const ov_runtime *runtime, const ov_preproce
   return error;
 }
 
-// What the model does not have is refused later.
+// Unknown tensors are refused later.
 static TRITONSERVER_Error *set_types(const framework_model *model, const char *key,
                                      const ov_preprocess *steps, bool *changed)
 {
@@ -86,7 +86,7 @@ static TRITONSERVER_Error *fit_types(framework_model *model, bool *changed)
 
 // ---- shapes ----
 
-// The shapes of all inputs as the model has them, to be changed.
+// The shapes of all inputs, to be changed.
 typedef struct input_shapes {
   const char **names;
   ov_partial_shape *list;
@@ -125,7 +125,7 @@ static void free_shapes(const framework_model *model, input_shapes *shapes)
 
 #define DIMENSION(size) ((ov_dimension){size, size})
 
-// An input with another number of dimensions is refused later.
+// An input with another rank is refused later.
 static TRITONSERVER_Error *configure_shape(const framework_model *model,
                                            const backend_tensor_config *config,
                                            const framework_tensor *tensor, ov_partial_shape *shape)
@@ -157,7 +157,7 @@ static TRITONSERVER_Error *configure_shapes(const framework_model *model, input_
   return error;
 }
 
-// Reshapes the model; the first dimension is `batch` (-1: open) where it batches.
+// Reshapes the model. If it batches, the first dimension becomes `batch` (-1: open).
 static TRITONSERVER_Error *reshape(framework_model *model, int64_t batch)
 {
   input_shapes shapes = {0};
@@ -196,7 +196,7 @@ static void say_open(framework_tensors *tensors)
       tensors->list[i].shape.dims[0] = -1;
 }
 
-// A model that takes batches of one size only, as Triton has all of them.
+// Fixes the model's batch size to max_batch_size, as Triton does for all models.
 static TRITONSERVER_Error *fix_batch(framework_model *model, bool *fixed)
 {
   framework_signature *signature = &model->signature;
@@ -234,7 +234,7 @@ static TRITONSERVER_Error *fit_batch(framework_model *model)
     return NULL;
   }
   TRITONSERVER_ErrorDelete(second);
-  return error != NULL ? error : reshape(model, -1); // whose shapes are refused by name
+  return error != NULL ? error : reshape(model, -1); // the shape check then names the wrong shapes
 }
 
 TRITONSERVER_Error *ov_model_fit(framework_model *model)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's files, its compilation and what is completed from it; see ov_model.h.
+// A model's files, its compilation and its completion.
 #include "ov_model.h"
 
 #include "backend_error.h"
@@ -31,8 +31,8 @@ static TRITONSERVER_Error *check_file(const framework_model *model, const char *
   return NULL;
 }
 
-// OpenVINO opens the file by name, as its ending and what lies beside it matter: weights, external
-// data.
+// OpenVINO opens the file by name, because its ending and the files beside it matter: weights,
+// external data.
 static TRITONSERVER_Error *read_file(framework_model *model)
 {
   ov_model_state *state = ov_state_of(model);
@@ -45,7 +45,7 @@ static TRITONSERVER_Error *read_file(framework_model *model)
   BACKEND_RETURN_IF_ERROR(
       backend_version_path(model->model, *name != '\0' ? name : "model.xml", &state->file));
   BACKEND_RETURN_IF_ERROR(check_file(model, state->file));
-  const char *slash = strrchr(state->file, '/'); // the version is before it
+  const char *slash = strrchr(state->file, '/'); // the path has a slash after the version
   dir = strndup(state->file, (size_t)(slash - state->file));
   if (dir == NULL)
     return backend_error_no_memory("a path");
@@ -93,7 +93,7 @@ void ov_model_unload(framework_model *model)
 
 // ---- completion ----
 
-// A model that can batch says so by its layouts. Most do not say anything.
+// An IR's layouts say whether the model can batch. Most models have none.
 static TRITONSERVER_Error *complete_batching(framework_model *model, bool *changed)
 {
   if (!ov_layouts_have_batch(model)) {
@@ -108,8 +108,8 @@ static TRITONSERVER_Error *complete_batching(framework_model *model, bool *chang
   return framework_complete_batching(model, changed);
 }
 
-// Triton names no size of a tensor of which one is open; the others are known, and the model takes
-// no other.
+// Completes a list without entries. Triton writes -1 for all sizes of a tensor as soon as one is
+// open; here the known sizes stay, because the model takes no others.
 static TRITONSERVER_Error *complete_list(framework_model *model, const char *key,
                                          const framework_tensors *tensors, bool *changed)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of an OpenVINO model's life, which openvino.c puts together; framework.h says when each
-// is called and on which thread.
+// The steps of an OpenVINO model's life, combined in openvino.c; framework.h says when and on which
+// thread each is called.
 //
-// A version of a model has a core of its own, as in Triton, since properties and extensions belong
-// to a core; one compiled model, which has the weights and the threads; and a request for each
-// instance.
+// As in Triton, each model version has a core of its own, because properties and extensions belong
+// to a core. It has one compiled model, with the weights and the threads, and one inference request
+// per instance.
 #ifndef NEREID_OV_MODEL_H
 #define NEREID_OV_MODEL_H
 
@@ -24,36 +24,36 @@ typedef struct ov_runtime {
 TRITONSERVER_Error *ov_runtime_open(framework_library *library);
 void ov_runtime_close(framework_library *library);
 
-// "openvino error in <doing> : <text>", INTERNAL, as Triton words it, after a call that gave
+// INTERNAL, "openvino error in <doing> : <text>", as in Triton, after a call that returned
 // `status`; the text is one line. NULL for success.
 #define ov_error(runtime, status, doing) ov_file_error(runtime, status, doing, NULL, NULL)
 
-// The same of a file that OpenVINO knows as something below `from`, and the operator as below `to`.
+// The same, with the path `from`, which OpenVINO knows, replaced by the operator's `to`.
 TRITONSERVER_Error *ov_file_error(const ov_runtime *runtime, int status, const char *doing,
                                   const char *from, const char *to);
 
 #define OV_TRY(runtime, call, doing)                                                               \
   BACKEND_RETURN_IF_ERROR(ov_error(runtime, (runtime)->api.call, doing))
 
-// The library's number of a type and back: -1 and TRITONSERVER_TYPE_INVALID for none.
+// The library's number of a type, and the reverse: -1 and TRITONSERVER_TYPE_INVALID for none.
 int ov_element_of(const ov_runtime *runtime, TRITONSERVER_DataType datatype);
 TRITONSERVER_DataType ov_datatype_of(const ov_runtime *runtime, int element);
 
-// Whether `word` is in the first `size` bytes of a list with spaces or commas between its words.
+// Whether `word` is in the first `size` bytes of a list separated by spaces or commas.
 bool ov_has_word(const char *list, size_t size, const char *word);
 
 // ---- models ----
 
 typedef struct ov_model_state {
   char *device; // TARGET_DEVICE
-  char *file;   // the model's, from its directory on: "1/model.xml"
+  char *file;   // the model's file, relative to its directory: "1/model.xml"
   ov_core *core;
   ov_model *model; // until it is compiled
   ov_compiled_model *compiled;
-  int64_t fixed_batch; // the one size of batch that the model takes; 0: any
-  bool pads;           // smaller batches are padded to it
-  bool reshapes;       // inputs have the shapes of the configuration
-  bool auto_batching;  // of devices that gather requests by themselves
+  int64_t fixed_batch; // the only batch size that the model takes; 0: any
+  bool pads;           // smaller batches are padded
+  bool reshapes;       // inputs get the configured shapes
+  bool auto_batching;  // for devices that batch requests themselves
 } ov_model_state;
 
 static inline const ov_runtime *ov_runtime_of(const framework_model *model)
@@ -66,10 +66,10 @@ static inline ov_model_state *ov_state_of(const framework_model *model)
   return model->state;
 }
 
-// ov_options.c: the core's properties and the state's switches from the model's parameters.
+// ov_options.c: sets the core's properties and the state's switches from the model's parameters.
 TRITONSERVER_Error *ov_options_set(framework_model *model);
 
-// ov_signature.c: reads the tensors of the model as it is now, in place of those read before.
+// ov_signature.c: reads the model's current tensors again.
 TRITONSERVER_Error *ov_signature_read(framework_model *model);
 
 // ov_load.c
@@ -78,11 +78,11 @@ TRITONSERVER_Error *ov_model_complete(framework_model *model, bool *changed);
 TRITONSERVER_Error *ov_model_prepare(framework_model *model);
 void ov_model_unload(framework_model *model);
 
-// ov_fit.c: types, shapes and the batch's dimension as they are configured.
+// ov_fit.c: applies the configured types, shapes and batch dimension.
 TRITONSERVER_Error *ov_model_fit(framework_model *model);
 
-// ov_signature.c: whether the model's file, an IR, says that the first dimension of each input and
-// output is the batch's. False for files of other kinds: OpenVINO's C API does not tell.
+// ov_signature.c: whether the model's file, an IR, marks the first dimension of each input and
+// output as the batch. False for other kinds of files: OpenVINO's C API does not tell.
 bool ov_layouts_have_batch(const framework_model *model);
 
 // ov_execute.c

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of OpenVINO from a model's parameters, with Triton's rules and texts; see ov_model.h.
-// The parameters are listed in docs/openvino.md.
+// OpenVINO's properties from a model's parameters, with Triton's rules and texts. docs/openvino.md
+// lists the parameters.
 #include "ov_model.h"
 
 #include "backend_error.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-// NULL where it is absent or empty.
+// NULL when it is absent or empty.
 static const char *text_of(const framework_model *model, const char *key)
 {
   const char *text = backend_parameter(model->config, key);
@@ -27,7 +27,7 @@ static bool is_yes(const framework_model *model, const char *key)
   return text != NULL && strcasecmp(text, "yes") == 0;
 }
 
-// A copy in which each letter went through `change`, for free().
+// A copy with each character passed through `change`, for free().
 static char *copy_of(const char *text, int (*change)(int))
 {
   char *copy = strdup(text);
@@ -45,7 +45,7 @@ static TRITONSERVER_Error *set(const framework_model *model, const char *device,
   return NULL;
 }
 
-// Sets a property if the device has it, which opens the device's library.
+// Sets a property if the device has it. Opens the device's library.
 static TRITONSERVER_Error *set_if_known(const framework_model *model, const char *key,
                                         const char *value)
 {
@@ -75,7 +75,7 @@ static const char *number_value(const char *text)
   return text[strspn(text, "0123456789")] == '\0' ? text : NULL;
 }
 
-// No threads means as many as there are by default.
+// 0 threads means the default number.
 static const char *threads_value(const char *text)
 {
   return text[strspn(text, "0")] == '\0' ? "" : number_value(text);
@@ -147,7 +147,7 @@ static bool is_of_triton(const char *key)
   return false;
 }
 
-// All properties are written like that; parameters of other kinds seldom are.
+// All properties are written this way; other parameters rarely are.
 static bool looks_like_property(const char *key)
 {
   return isupper((unsigned char)key[0]) &&
@@ -178,8 +178,8 @@ static int64_t count_instances(const framework_model *model)
   return count;
 }
 
-// OpenVINO takes each core of the machine, whatever the container may use; on newer processors it
-// computes in 16 bits; and requests wait for each other, unless there are streams for them.
+// Defaults, because OpenVINO uses all cores of the machine even in a container, computes in 16 bits
+// on newer processors, and lets requests wait for each other unless they have streams.
 static TRITONSERVER_Error *set_defaults(const framework_model *model)
 {
   const unsigned cpus = machine_cpus();

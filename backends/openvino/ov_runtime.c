@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens OpenVINO with dlopen; see ov_model.h.
+// Opens OpenVINO with dlopen.
 #include "ov_model.h"
 
 #include "backend_error.h"
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ERROR_TEXT 2000 // some of OpenVINO's list every operator
+#define MAX_ERROR_TEXT 2000 // some list every operator
 
-// Before it, a model whose output is its input may answer with what it was given the time before,
-// when the output's memory is not OpenVINO's own.
+// In older versions a model whose output is its input may return the previous run's data when the
+// output has other memory than OpenVINO's.
 #define IN_PLACE_SINCE "2025.4"
 
 // ---- the library ----
@@ -45,7 +45,7 @@ static TRITONSERVER_Error *read_version(ov_runtime *runtime)
   return NULL;
 }
 
-// What has 32 bits in newer versions has 16 in older ones.
+// A type of 32 bits in newer versions has 16 bits in older ones.
 static TRITONSERVER_Error *find_shift(ov_runtime *runtime)
 {
   int64_t one = 1;
@@ -81,7 +81,7 @@ void ov_runtime_close(framework_library *library)
 
 // ---- errors ----
 
-// Lines that only say where in OpenVINO's source something was noticed.
+// Lines that only name a place in OpenVINO's source.
 static bool is_place(const char *line)
 {
   return strncmp(line, "Exception from ", 15) == 0 || strncmp(line, "Check '", 7) == 0;
@@ -111,8 +111,8 @@ static void replace(buffer *text, const char *from, const char *to)
   *text = replaced;
 }
 
-// OpenVINO keeps one message for the whole process: when two threads fail at the same moment, one
-// may get the other's.
+// OpenVINO keeps one message for the whole process: if two threads fail at the same time, a thread
+// may get the other's text.
 TRITONSERVER_Error *ov_file_error(const ov_runtime *runtime, int status, const char *doing,
                                   const char *from, const char *to)
 {

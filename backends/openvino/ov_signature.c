@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a model, and what an IR says of their layouts; see ov_model.h.
+// The tensors of a model, and the layouts in an IR.
 #include "ov_model.h"
 
 #include "backend_error.h"
@@ -32,8 +32,8 @@ static TRITONSERVER_Error *read_shape(const ov_runtime *runtime, const ov_port *
   return error;
 }
 
-// What the protocol has no type for cannot be asked for, but a configuration may name a type to
-// which it is converted.
+// Requests cannot use a type that the protocol lacks, but a configuration may convert it to
+// another.
 static TRITONSERVER_Error *read_type(const framework_model *model, const ov_port *port,
                                      framework_tensor *tensor)
 {
@@ -103,7 +103,7 @@ TRITONSERVER_Error *ov_signature_read(framework_model *model)
 
 // ---- layouts ----
 
-// The layout of a tensor is told where it is made:
+// An IR writes a tensor's layout at the port that makes it:
 //   <port names="X" ...> ... <attribute name="layout" version="0" layout="[N,C,H,W]"/> ... </port>
 static bool has_batch(const char *text, const char *name)
 {
@@ -147,7 +147,7 @@ bool ov_layouts_have_batch(const framework_model *model)
   TRITONSERVER_ErrorDelete(error); // OpenVINO could read it
   if (text == NULL)
     return false;
-  ((char *)text)[size] = '\0'; // there is a byte for it
+  ((char *)text)[size] = '\0'; // the buffer has a byte for it
   return all_have_batch(text, &model->signature.inputs) &&
          all_have_batch(text, &model->signature.outputs);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry points of the python backend. The server calls them on load threads (models,
-// instances) and instance threads (execute, ready).
+// The entry points of the python backend. The server calls them on load threads (models, instances)
+// and instance threads (execute, ready).
 #include "calls/calls.h"
 #include "instance/instance.h"
 
@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "process_memory.h"
 
-const char NEREID_BackendReadsOnHost = 1; // workers get them in the memory that they share
+const char NEREID_BackendReadsOnHost = 1; // workers read inputs in shared memory
 
 static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **state)
 {
@@ -56,7 +56,7 @@ static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *backend, 
 
 // ---- instances
 
-// What the model's initialize gets: every value is a text.
+// The arguments of the model's initialize: all values are texts.
 static char *initialize_arguments(const python_model *model, TRITONSERVER_InstanceGroupKind kind,
                                   int32_t device)
 {
@@ -65,7 +65,7 @@ static char *initialize_arguments(const python_model *model, TRITONSERVER_Instan
       TRITONSERVER_InstanceGroupKindString(kind), "model_instance_device_id",
       json_sprintf("%d", (int)device), "model_repository", model->dir, "model_version",
       json_sprintf("%llu", (unsigned long long)model->version), "model_name", model->name);
-  return json_dumps(arguments, JSON_COMPACT); // of NULL: NULL
+  return json_dumps(arguments, JSON_COMPACT); // NULL gives NULL
 }
 
 static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, void *state,
@@ -82,7 +82,7 @@ static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, v
                    TRITONSERVER_InstanceGroupKindString(kind), (int)device);
   python_instance *self = python_model_take_spare(model);
   if (self != NULL && !worker_is_here(self->worker)) {
-    python_instance_stop(self); // the instance's host policy is another than the model's load had
+    python_instance_stop(self); // this instance's host policy differs from that of the model's load
     self = NULL;
   }
   if (self == NULL)
@@ -115,7 +115,7 @@ const backend_entry_points backend_entry = {.name = "python",
                                             .instance_free = instance_free,
                                             .execute = python_instance_execute};
 
-// ---- beyond them (executions: instance/execution.c)
+// ---- entry points beyond these (executions: instance/execution.c)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with `backend: "pytorch"` and `runtime: "model.py"`: a torch.nn.Module in Python, run by the python backend's workers.
 
-The version's directory has model.py, with one subclass of torch.nn.Module, and perhaps its weights, model.pt (a state_dict); or only a
-model.pt of TorchScript. docs/pytorch.md says what the parameters do; they are those of Triton's pytorch backend.
+The version's directory has model.py, with one subclass of torch.nn.Module, and perhaps its weights, model.pt (a state_dict); or only
+a model.pt of TorchScript. docs/pytorch.md explains the parameters, which are those of Triton's pytorch backend.
 """
 import importlib.util
 import json
@@ -17,7 +17,7 @@ def failure(text):
 
 
 def find_model(config):
-    """The path of the model's file. The server completes "model.pt", which are the weights where there is a model.py."""
+    """The path of the model's file. The server completes "model.pt"; beside a model.py that file has the weights."""
     directory, named = pb_utils.get_model_dir(), config.get("default_model_filename")
     names = [named] if named and named != "model.pt" else []
     names += ["model.py", "model.pt"]
@@ -44,7 +44,7 @@ def parameter(config, name, default):
 
 
 def device_of(kind, number, model):
-    """That of the instance; of KIND_MODEL, where the model's weights are."""
+    """The instance's device; for KIND_MODEL, the device of the model's weights."""
     if kind == "GPU":
         return torch.device(f"cuda:{number}")
     if kind == "CPU":

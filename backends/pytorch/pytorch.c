@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pytorch backend: where PyTorch is found, its settings, and the steps that both kinds of its
-// models have alike.
+// The pytorch backend: where PyTorch is found, its settings, and the steps that its two kinds of
+// models share.
 #include "torch_model.h"
 
 #include "backend_error.h"
@@ -15,9 +15,8 @@
 #define MAX_THREADS      4096
 #define TENSOR_ALIGNMENT 16 // more than any element needs
 
-// Compiled packages compare their inputs with what they were compiled for only with this variable,
-// and read beyond them otherwise. nereid sets it before it has threads, and nothing is written
-// here.
+// Compiled packages check their inputs only with this variable; without it they may read beyond
+// them. nereid sets the variable before it has threads, so nothing is written here then.
 static void switch_checks_on(void)
 {
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", 0);
@@ -29,7 +28,7 @@ static TRITONSERVER_Error *read_settings(const json_t *given, void **settings)
              *compiler = json_string_value(json_object_get(given, "compiler"));
   const size_t cache_size = cache_dir == NULL ? 0 : strlen(cache_dir) + 1,
                compiler_size = compiler == NULL ? 0 : strlen(compiler) + 1;
-  torch_settings *made = calloc(1, sizeof(*made) + cache_size + compiler_size); // one free
+  torch_settings *made = calloc(1, sizeof(*made) + cache_size + compiler_size); // freed by one call
   *settings = made;
   if (made == NULL)
     return backend_error_no_memory("the backend");
@@ -43,7 +42,8 @@ static TRITONSERVER_Error *read_settings(const json_t *given, void **settings)
 
 // ---- models ----
 
-// A file's name says it to a Triton that does not know the platform of packages, as 2.51.
+// The file's name tells the kind to Tritons that do not know the platform of packages, such as
+// 2.51.
 static const torch_kind *kind_of(const framework_model *model, const char *file,
                                  TRITONSERVER_Error **error)
 {
@@ -86,7 +86,7 @@ static TRITONSERVER_Error *load_file(framework_model *model, const torch_kind *k
   return error;
 }
 
-// The first model of the process decides.
+// The process's first model with this parameter decides.
 static TRITONSERVER_Error *read_threads(const framework_model *model)
 {
   static const char key[] = "INTRA_OP_THREAD_COUNT";
@@ -186,7 +186,7 @@ static TRITONSERVER_Error *begin(framework_run *run)
 static TRITONSERVER_Error *add_input(framework_run *run, const framework_input *input)
 {
   torch_run *self = run->state;
-  if (input->tensor == NULL) // a batch input that is not the model's
+  if (input->tensor == NULL) // a batch input that the model does not have
     return NULL;
   assert(input->tensor->position < torch_model_of(run->instance->model)->input_count);
   framework_input *kept = &self->inputs[input->tensor->position];
@@ -199,7 +199,7 @@ static TRITONSERVER_Error *add_input(framework_run *run, const framework_input *
   return NULL;
 }
 
-// OpenMP and MKL have the number of threads in each thread, PyTorch sets it only where it splits an
+// OpenMP and MKL keep the number of threads per thread; PyTorch sets it only where it splits an
 // operation itself.
 static void init_threads(const framework_run *run)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that PyTorch compiled ahead of time (AOTInductor); see torch_model.h. All instances run
-// one container, which has as many models as there are instances: they share the weights.
+// Models that PyTorch compiled ahead of time (AOTInductor). All instances run one container, which
+// has as many models as there are instances and one copy of the weights.
 #include "torch_model.h"
 
 #include "backend_error.h"
@@ -19,7 +19,7 @@
 
 typedef struct torch_container torch_container;
 
-// X(name, arguments): functions of the package; each gives 0 or the fact that there was an error.
+// X(name, arguments): functions of the package. Each returns 0, or another number for an error.
 #define PACKAGE_FUNCTIONS(X)                                                                       \
   X(ContainerCreateWithDevice,                                                                     \
     (torch_container * *made, size_t models, const char *device, const char *cubin_dir))           \
@@ -35,8 +35,9 @@ typedef struct package_api {
   PACKAGE_FUNCTIONS(PACKAGE_MEMBER)
 #undef PACKAGE_MEMBER
   int32_t (*UpdateConstantsFromBlob)(torch_container *container, const uint8_t *weights);
-  int32_t (*GetConstantsBlobSize)(torch_container *container, uint64_t *size); // not in old ones
-  int32_t (*GetLastError)(const char **text); // not in old packages
+  // Old packages lack these.
+  int32_t (*GetConstantsBlobSize)(torch_container *container, uint64_t *size);
+  int32_t (*GetLastError)(const char **text);
 } package_api;
 
 typedef struct compiled_model {
@@ -44,16 +45,16 @@ typedef struct compiled_model {
   void *handle; // of dlopen
   package_api api;
   torch_container *container;
-  void *weights; // mapped, where they have a file of their own
+  void *weights; // mapped, if they are a file of their own
   size_t weights_size;
   size_t output_count;
-  atomic_bool wants_two_rows; // it was compiled for batches of two and more
+  atomic_bool wants_two_rows; // compiled for batches of two or more
 } compiled_model;
 
 typedef struct compiled_run {
   torch_tensor **inputs;
   torch_tensor **outputs;
-  bool doubled; // the one row was given twice
+  bool doubled; // the single row was given twice
 } compiled_run;
 
 static compiled_model *compiled_of(const framework_model *model)
@@ -61,7 +62,7 @@ static compiled_model *compiled_of(const framework_model *model)
   return (compiled_model *)torch_model_of(model);
 }
 
-// The package's reason, in one line.
+// The package's error text, on one line.
 static TRITONSERVER_Error *failure(const framework_model *model, const char *what,
                                    TRITONSERVER_Error_Code code)
 {
@@ -147,7 +148,7 @@ static TRITONSERVER_Error *map_weights(compiled_model *self, const torch_package
   return backend_error_no_memory(path);
 }
 
-// The package reads as many bytes as it was compiled for.
+// The package reads as many bytes as it was compiled for, so the file must have exactly these.
 static TRITONSERVER_Error *give_weights(framework_model *model, const char *path)
 {
   compiled_model *self = compiled_of(model);
@@ -236,7 +237,7 @@ static void compiled_unload(framework_model *model)
 
 // ---- running ----
 
-// The same row twice, for a package that takes no single one.
+// Doubles the row, for a package that refuses a single row.
 static TRITONSERVER_Error *double_row(framework_run *run, framework_input *input)
 {
   int64_t *dims = arena_allocate_array(&run->memory, input->rank, sizeof(*dims));
@@ -295,11 +296,12 @@ static TRITONSERVER_Error *run_once(framework_run *run, torch_run *torch, bool t
   if (self->api.ContainerRun(self->container, state->inputs, self->base.input_count, state->outputs,
                              self->output_count, NULL, NULL) == 0)
     return NULL;
-  drop(library, state->inputs, self->base.input_count); // taken, unless they were refused
+  drop(library, state->inputs, self->base.input_count); // unless the package has taken them
   return failure(model, "PyTorch execute failure", TRITONSERVER_ERROR_INTERNAL);
 }
 
-// torch.export assumes two rows and more where the example had two: the package says so of one.
+// torch.export assumes at least two rows if the example had two. The package then refuses one row
+// with this text.
 static bool says_too_few(TRITONSERVER_Error *error)
 {
   return strstr(TRITONSERVER_ErrorMessage(error), "dim value is too small at 0, expected it to be "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens PyTorch with dlopen; see torch_library.h.
+// Opens PyTorch with dlopen.
 #include "torch_library.h"
 
 #include "backend_error.h"
@@ -32,7 +32,7 @@ const char *torch_last_error(const torch_library *self)
 
 // ---- its version ----
 
-// The first `most` bytes of a file beside the library's directory.
+// Reads up to `most` bytes of a file beside the library's directory.
 static bool read_beside(const char *library, const char *name, char *text, size_t most)
 {
   char path[4096];
@@ -48,7 +48,7 @@ static bool read_beside(const char *library, const char *name, char *text, size_
   return size > 0;
 }
 
-// As Python's package says it, or the library that comes without Python.
+// From the Python package, or from the library without Python.
 static void read_version(torch_library *self)
 {
   char text[1024];
@@ -72,8 +72,8 @@ static bool is_too_old(const torch_library *self)
 
 // ---- opening ----
 
-// PyTorch's wheels name CUDA's runtime for their profiler, which is not used here: where it is not
-// installed, something empty takes its place.
+// PyTorch's wheels need CUDA's runtime for their profiler, which is not used here. Where it is not
+// installed, an empty library replaces it.
 static TRITONSERVER_Error *open_with_stubs(const char *path, void **handle)
 {
   char soname[128];
@@ -90,8 +90,8 @@ static TRITONSERVER_Error *open_with_stubs(const char *path, void **handle)
   }
 }
 
-// The loader may have found the library by its name alone: version, headers and what the shim is
-// linked with lie beside it. The loader keeps the text.
+// The loader may have found the library by name only, but version, headers and the shim's libraries
+// are beside it. The loader owns the text.
 static void find_path(torch_library *self, void *handle)
 {
   struct link_map *map = NULL;
@@ -118,7 +118,7 @@ static TRITONSERVER_Error *read_functions(torch_library *self, void *handle)
                                   sizeof(functions) / sizeof(functions[0]));
 }
 
-// PyTorch takes all processors of the machine; a container may have less time than that.
+// PyTorch uses all processors of the machine; a container may have less.
 static void bound_threads(torch_library *self, void *handle)
 {
   int (*get_threads)(void) = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PyTorch library that was found and opened: the C functions of it that are called, its version.
-// Opened while the backend starts, used by all models and threads, never unloaded.
+// An opened PyTorch library: the C functions that are called, its version. Opened while the backend
+// starts, used by all models and threads, never unloaded.
 #ifndef NEREID_TORCH_LIBRARY_H
 #define NEREID_TORCH_LIBRARY_H
 
@@ -9,11 +9,11 @@
 
 #include <pthread.h>
 
-// PyTorch's tensor; owned through the handle.
+// PyTorch's tensor; the handle owns it.
 typedef struct torch_tensor torch_tensor;
 
-// X(result, name, arguments): the part of PyTorch's C interface that tensors need. Functions give 0
-// or the fact that there was an error.
+// X(result, name, arguments): the part of PyTorch's C interface for tensors. Functions return 0, or
+// another number for an error.
 #define TORCH_FUNCTIONS(X)                                                                         \
   X(int32_t, create_tensor_from_blob,                                                              \
     (void *data, int64_t rank, const int64_t *dims, const int64_t *strides, int64_t offset,        \
@@ -35,7 +35,7 @@ typedef struct torch_api {
 
 // --backend-config=pytorch,...
 typedef struct torch_settings {
-  char *cache_dir; // owned; where shims are kept; NULL: in the home directory
+  char *cache_dir; // owned; directory of shims; NULL: in the home directory
   char *compiler;  // owned; a path or a name for PATH; NULL: c++, g++ or clang++
 } torch_settings;
 
@@ -43,15 +43,15 @@ typedef struct torch_library {
   torch_api api;
   const char *path; // of libtorch_cpu.so
   char version[64]; // "2.15.0+cu132"
-  bool cxx11;       // std::string is C++11's: else packages, which have it, do not run
+  bool cxx11;       // std::string is C++11's; otherwise packages, which use that, do not run
   const torch_settings *settings;
-  const char *(*last_error)(void); // of a function above; NULL in old versions
+  const char *(*last_error)(void); // text for a failed function above; NULL in old versions
   void (*set_threads)(int count);
-  void (*init_threads)(void); // takes that number for the calling thread, too
-  pthread_mutex_t lock;       // guards what follows
-  bool threads_set;           // by a model: the first one decides, for the process
+  void (*init_threads)(void); // takes the number for the calling thread, too
+  pthread_mutex_t lock;       // guards all below
+  bool threads_set;           // by the first model, for the whole process
   bool shim_opened;
-  torch_shim shim; // for TorchScript, opened when the first model needs it
+  torch_shim shim; // for TorchScript, opened by the first model that needs it
 } torch_library;
 
 TRITONSERVER_Error *torch_library_open(framework_library *library);
@@ -62,7 +62,7 @@ static inline torch_library *torch_library_of(const framework_model *model)
   return model->library->state;
 }
 
-// What PyTorch says of the last error of this thread; a general word where it says nothing.
+// PyTorch's text for the last error of this thread, or a general text.
 const char *torch_last_error(const torch_library *self);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A PyTorch model: a compiled package (torch_aoti) or TorchScript (pytorch_libtorch). framework.h
-// says when each step is called and on which thread.
+// says when and on which thread each step is called.
 #ifndef NEREID_TORCH_MODEL_H
 #define NEREID_TORCH_MODEL_H
 
@@ -8,20 +8,20 @@
 
 typedef struct torch_kind torch_kind;
 
-// What both kinds have; the beginning of each model's state.
+// Common to both kinds: the beginning of each model's state.
 typedef struct torch_model {
   const torch_kind *kind;
   size_t input_count; // arguments, or entries of the one dictionary
 } torch_model;
 
-// What both kinds have of a run; in its arena.
+// Common to both kinds: a run's state, in its arena.
 typedef struct torch_run {
-  framework_input *inputs; // by position; those that are absent have no name
-  void *state;             // the kind's
+  framework_input *inputs; // by position; absent ones have no name
+  void *state;             // the kind's own
 } torch_run;
 
 struct torch_kind {
-  const char *file; // where the configuration names none
+  const char *file; // default file name
   TRITONSERVER_Error *(*load)(framework_model *model, int file, const char *path);
   TRITONSERVER_Error *(*prepare)(framework_model *model);
   void (*unload)(framework_model *model);
@@ -41,13 +41,13 @@ static inline torch_model *torch_model_of(const framework_model *model)
   return model->state;
 }
 
-// torch_output.c: a tensor's elements as `output`, copied where they do not lie one behind the
-// other. INVALID_ARG for what no response can have.
+// torch_output.c: sets `output` to a tensor's elements, copied if they are not contiguous.
+// INVALID_ARG for elements that no response can have.
 TRITONSERVER_Error *torch_output_set(framework_run *run, const char *name, int32_t type,
                                      const int64_t *dims, const int64_t *strides, size_t rank,
                                      const void *data, framework_output *output);
 
-// torch_output.c: the strides of a tensor whose elements lie one behind the other.
+// torch_output.c: the strides of a contiguous tensor.
 void torch_strides(const int64_t *dims, size_t rank, int64_t *strides);
 
 #endif

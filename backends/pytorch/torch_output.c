@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of PyTorch's tensors; see torch_model.h. Instance threads.
+// Elements of PyTorch's tensors. Instance threads.
 #include "torch_model.h"
 
 #include "backend_error.h"
@@ -28,7 +28,7 @@ static bool is_dense(const backend_shape *shape, const int64_t *strides)
   return true;
 }
 
-// Element by element, the last dimension fastest.
+// Copies element by element, the last dimension fastest.
 static void gather(const backend_shape *shape, const int64_t *strides, size_t size,
                    const char *from, char *to, size_t count)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of TorchScript, through the shim; see torch_model.h. Each instance has a module of its
-// own, since code may keep state, unless the model shares its weights.
+// TorchScript models, through the shim. Each instance has a module of its own, because code may
+// keep state, unless the model shares its weights.
 #include "torch_model.h"
 
 #include "backend_error.h"
@@ -19,13 +19,13 @@
 
 typedef struct script_model {
   torch_model base;
-  int file; // of the model, for further instances
+  int file; // the model's, for further instances
   char *path;
   bool is_dictionary; // all inputs are entries of one argument
   bool shares;        // all instances run `module`
   nereid_torch_options options;
   pthread_mutex_t lock;
-  nereid_torch_module *module; // the first; NULL once an instance has it
+  nereid_torch_module *module; // the first module; NULL once an instance has taken it
 } script_model;
 
 static script_model *script_of(const framework_model *model)
@@ -40,7 +40,7 @@ static const torch_shim *shim_of(const framework_model *model)
 
 // ---- the shim ----
 
-// Opened by the first model that needs it; others wait.
+// The first model that needs it opens it; others wait.
 static TRITONSERVER_Error *open_shim(torch_library *library)
 {
   const torch_shim_wanted wanted = {.library = library->path,
@@ -86,7 +86,7 @@ static TRITONSERVER_Error *read_options(framework_model *model)
   return framework_read_switch(model, "ENABLE_WEIGHT_SHARING", &self->shares);
 }
 
-// PyTorch takes the number once for the process, before the threads are there.
+// PyTorch takes the number once per process, before its threads exist.
 static TRITONSERVER_Error *set_interop_threads(const framework_model *model)
 {
   int64_t threads = 0;
@@ -112,7 +112,7 @@ static TRITONSERVER_Error *load_module(const framework_model *model, nereid_torc
   BACKEND_RETURN_IF_ERROR(backend_read_file(self->file, self->path, SIZE_MAX / 2, &data, &size));
   char *why = shim_of(model)->load(data, size, self->options.inference_mode, module);
   free(data);
-  if (why == NULL) // and nothing made: there was no memory for the text either
+  if (why == NULL) // no module either: there was no memory for the text
     return *module != NULL ? NULL : backend_error_no_memory(self->path);
   const char *line = why + strspn(why, " \n"); // the first one that is not empty
   TRITONSERVER_Error *error =
@@ -199,7 +199,7 @@ static TRITONSERVER_Error *script_instance_new(framework_instance *instance)
   script_model *self = script_of(instance->model);
   nereid_torch_module *module = NULL;
   TRITONSERVER_Error *error = NULL;
-  pthread_mutex_lock(&self->lock); // the file has one position
+  pthread_mutex_lock(&self->lock); // guards the file's position
   if (self->module == NULL)
     error = load_module(instance->model, &module);
   else
@@ -219,7 +219,7 @@ static void script_instance_free(framework_instance *instance)
 
 // ---- running ----
 
-// The protocol's strings as one text and where each begins.
+// The protocol's strings as one text, with the offset of each.
 static TRITONSERVER_Error *set_strings(framework_run *run, const framework_input *input,
                                        nereid_torch_value *value)
 {

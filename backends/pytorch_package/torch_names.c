@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that follow no model: conventions and call specifications; see torch_names.h.
+// Names without a model: conventions and call specifications.
 #include "torch_names.h"
 
 #include "base/text.h"
@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_DEPTH 32 // of a structure that a model takes
+#define MOST_DEPTH 32 // of nested arguments
 
 // ---- conventions ----
 
 bool torch_index_of(const char *name, size_t *index)
 {
   const char *at = strstr(name, "__");
-  uint64_t number = 0; // also where there is none, as in Triton
+  uint64_t number = 0; // 0 also without a number, as in Triton
   if (at == NULL || (at[2] != '\0' && !text_to_uint64(slice_of(at + 2), &number)))
     return false;
   *index = number;
   return true;
 }
 
-// As Triton, takes "KWARGSscale" for "KWARGS[scale]".
+// As in Triton, "KWARGSscale" is taken for "KWARGS[scale]".
 static bool is_same(const char *known, const char *name)
 {
   static const char prefix[] = "KWARGS";
@@ -85,7 +85,7 @@ bool torch_position_of(torch_convention convention, const char *name, const torc
 
 // ---- call specifications ----
 
-// The keys of a dictionary, as JSON or as JSON in a text; NULL when it has none.
+// The keys of a dictionary, as JSON or as JSON in a text; NULL without keys.
 static json_t *keys_of(const json_t *node)
 {
   const json_t *context = json_object_get(node, "context");
@@ -133,7 +133,7 @@ static bool add_names(const json_t *node, const char *prefix, int depth, json_t 
   return added;
 }
 
-// [version, node]
+// Parses [version, node].
 static json_t *parse(const char *specification)
 {
   json_t *whole = specification == NULL ? NULL : json_loads(specification, 0, NULL);

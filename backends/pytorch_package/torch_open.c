@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared objects from memory; see torch_open.h.
+// Shared objects in memory.
 #include "torch_open.h"
 
 #include "base/files.h"
@@ -16,8 +16,8 @@
 #define NAME_MAX_BYTES 64 // of a soname
 #define SERIAL_BITS    32
 
-// The loader knows what is loaded by its path, and a number of a descriptor is soon another file's:
-// no two paths are written alike.
+// The loader recognizes a loaded library by its path, and a descriptor's number is reused for other
+// files. Each path is therefore written differently.
 void *torch_open_descriptor(int descriptor, int flags)
 {
   static atomic_uint serial;
@@ -37,7 +37,7 @@ int torch_memory_file(const char *name)
 
 // ---- stand-ins ----
 
-// The least that the loader takes: it looks for symbols in it, and finds none.
+// The smallest object that the loader takes; a symbol search in it finds nothing.
 typedef struct stub_object {
   Elf64_Ehdr header;
   Elf64_Phdr segments[3];
@@ -127,7 +127,7 @@ static void clear_marks(char *symbols, size_t count)
   }
 }
 
-// The loader maps what the segments say, and a page that the file does not have ends the process.
+// The loader maps the segments unchecked, and a page beyond the file's end would kill the process.
 static bool has_segments(const char *bytes, size_t size, const Elf64_Ehdr *header)
 {
   for (size_t i = 0; i < header->e_phnum; i++) {
@@ -161,7 +161,7 @@ bool torch_make_unloadable(void *data, size_t size)
       continue;
     if (section.sh_offset <= size && section.sh_size <= size - section.sh_offset)
       clear_marks(bytes + section.sh_offset, section.sh_size / sizeof(Elf64_Sym));
-    break; // there is one
+    break; // there is only one
   }
   return true;
 }

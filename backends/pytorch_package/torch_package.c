@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a package by libarchive; see torch_package.h.
+// Reads a package by libarchive.
 #include "torch_package.h"
 
 #include "archive_library.h"
@@ -20,7 +20,7 @@
 #define BLOCK_BYTES         (1 << 16)
 #define MOST_JSON_BYTES     (1 << 24)
 #define MOST_NAME_BYTES     256
-#define ARCH_REQ_XCOMP_PERM 0x1023 // of Linux; older headers have neither
+#define ARCH_REQ_XCOMP_PERM 0x1023 // Linux; missing in older headers
 #define XFEATURE_XTILEDATA  18
 #define CHECK_VARIABLE      "AOTI_RUNTIME_CHECK_INPUTS" // read by the shared object
 
@@ -28,7 +28,7 @@ typedef struct reading {
   const archive_library *library;
   struct archive *archive;
   const char *path;
-  char model[MOST_NAME_BYTES]; // whose folder is read
+  char model[MOST_NAME_BYTES]; // the model whose folder is read
   torch_package *package;
 } reading;
 
@@ -41,7 +41,7 @@ static TRITONSERVER_Error *unreadable(const reading *self)
 
 // ---- names ----
 
-// "<top>/data/aotinductor/<model>/<file>": the last two; false for other names.
+// Splits "<top>/data/aotinductor/<model>/<file>" into the last two; false for other names.
 static bool split_name(const char *name, const char **model, size_t *length, const char **file)
 {
   const char *at = name == NULL ? NULL : strstr(name, FOLDER);
@@ -127,7 +127,7 @@ static TRITONSERVER_Error *take_entry(reading *self, const char *name)
   return ends_with(file, ".json") ? take_json(self, file) : NULL;
 }
 
-// Notes whose folder is to be read: that of "model", or the first one.
+// Notes whose folder to read: that of "model", or the first.
 static TRITONSERVER_Error *note_model(reading *self, const char *name)
 {
   const char *model, *file;
@@ -211,7 +211,7 @@ static bool has_instructions(const char *set)
   for (size_t i = 0; i < sizeof(of_others) / sizeof(of_others[0]); i++)
     if (strcmp(set, of_others[i]) == 0)
       return false;
-  return true; // what is not known here is not refused
+  return true; // an unknown set is not refused
 }
 
 #if defined __aarch64__

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signature of a model that says little about its tensors: what is configured, and where it
-// goes. See torch_signature.h.
+// Makes the signature of a model that says little about its tensors, from the configuration.
 #include "torch_signature.h"
 
 #include "backend_error.h"
@@ -60,7 +59,7 @@ static TRITONSERVER_Error *outside(const listing *self, const char *name)
       self->model->name, self->kind, name, self->known->count, self->kind);
 }
 
-// Takes `name` as the next tensor. A state's output may be an output, too.
+// Adds `name` as the next tensor. A state's output may be an output, too.
 static TRITONSERVER_Error *add(listing *self, torch_convention convention, const char *name,
                                size_t order)
 {
@@ -90,7 +89,7 @@ static TRITONSERVER_Error *add(listing *self, torch_convention convention, const
   return NULL;
 }
 
-// Warned as Triton warns: of outputs only when they seem to have an index.
+// Warns as Triton does: about outputs only when they seem to have an index.
 static void warn_of_order(const listing *self, const char *culprit)
 {
   if (culprit == NULL)

@@ -6,7 +6,7 @@
 #include "framework.h"
 #include "torch_names.h"
 
-// Makes it of what is configured.
+// Makes it from the configuration.
 TRITONSERVER_Error *torch_signature_make(framework_model *model, const torch_known *inputs,
                                          const torch_known *outputs);
 

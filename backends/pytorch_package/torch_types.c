@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of elements; see torch_types.h.
+// Element types.
 #include "torch_types.h"
 
 #include <stddef.h>

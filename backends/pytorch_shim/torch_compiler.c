@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the compiler by posix_spawn and waits for it; see torch_compiler.h.
+// Starts the compiler by posix_spawn and waits for it.
 #include "torch_compiler.h"
 
 #include "base/cleanup.h"
@@ -40,7 +40,7 @@ static void list_arguments(const torch_compilation *wanted, const char *compiler
   string_list_add(list, "-lc10");
 }
 
-// Its output goes to `messages`, its temporary files to TMPDIR, and it has the server's signals at
+// The compiler's output goes to `messages`, its temporary files to TMPDIR. Its signals are set to
 // their defaults.
 static int start(const string_list *arguments, int messages, pid_t *process)
 {
@@ -64,7 +64,7 @@ static int start(const string_list *arguments, int messages, pid_t *process)
   return failure;
 }
 
-// The first line that tells of an error, else the first.
+// The first line with an error, else the first line.
 static void read_reason(int messages, char *line, size_t size)
 {
   char text[MESSAGE_BYTES + 1];
@@ -79,7 +79,7 @@ static void read_reason(int messages, char *line, size_t size)
   snprintf(line, size, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-// The exit status, 127 when there is no such program.
+// Returns the exit status; 127 when the program does not exist.
 static int run(const string_list *arguments, int messages)
 {
   pid_t process = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds, compiles and opens the shim; see torch_shim.h.
+// Finds, compiles and opens the shim.
 //
-// The cache is code that is run later: it is a directory of this user alone, what is in it is
-// opened once, looked at, and loaded from that same descriptor. Two servers may compile at once:
-// each does so in a directory of its own, and the last to rename its result is as good as the
-// first.
+// The cache contains code that will run, so its directory must belong to this user alone. A file
+// there is opened once, checked, and loaded from the same descriptor. Two servers may compile at
+// the same time: each uses a directory of its own, and either result may replace the other by
+// rename.
 #include "torch_shim.h"
 
 #include "backend_error.h"
@@ -30,7 +30,7 @@
 
 #define SOURCE "shim.cc"
 
-// What was tried, for the error.
+// Records what was tried, for the error.
 typedef struct finding {
   const torch_shim_wanted *wanted;
   torch_shim *shim;
@@ -63,7 +63,7 @@ static bool read_functions(void *handle, torch_shim *shim)
   return complete && shim->interface() == NEREID_TORCH_SHIM;
 }
 
-// Opens the shim that is open as `file`. False: what is wrong with it is noted.
+// Opens the shim behind `file`. False: the reason is noted.
 static bool open_file(finding *self, int file, const char *path)
 {
   void *handle = torch_open_descriptor(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -114,7 +114,7 @@ static bool open_prebuilt(finding *self)
 
 // ---- the cache ----
 
-// The directory, made where it is missing, and its path. False: noted.
+// Finds the directory, and makes it if it is missing. False: the reason is noted.
 static bool find_cache(finding *self, char path[PATH_MAX])
 {
   const char *given = self->wanted->cache_dir, *home = getenv("HOME"),
@@ -148,7 +148,7 @@ static bool make_dirs(finding *self, char *path)
   return false;
 }
 
-// In a directory with the sticky bit nobody replaces what others own.
+// In a directory with the sticky bit users cannot replace files of others.
 static bool may_be_written(const struct stat *status, bool is_cache)
 {
   if (is_cache)
@@ -159,8 +159,8 @@ static bool may_be_written(const struct stat *status, bool is_cache)
          ((status->st_mode & S_IWGRP) != 0 && status->st_gid != 0 && status->st_gid != getegid());
 }
 
-// Whether only this user, or root, can have put there what is at `path` or exchange it. `path` is
-// then without links, which others may own.
+// Whether only this user, or root, can have made or replaced what is at `path`. Resolves the links
+// in `path` first, because others may own them.
 static bool is_ours(finding *self, char path[PATH_MAX])
 {
   char at[PATH_MAX];
@@ -186,7 +186,7 @@ static bool is_ours(finding *self, char path[PATH_MAX])
   }
 }
 
-// The file's name says what the shim is made of: the version, the ABI, this source.
+// The file's name contains the version, the ABI and a hash of this source.
 static void name_shim(const finding *self, const buffer *source, char name[NAME_MAX])
 {
   uint64_t hash = 14695981039346656037U; // FNV-1a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim for TorchScript (shim.h): taken from beside the backend, from the cache, or compiled for
-// the PyTorch that is installed. Load threads.
+// The shim for TorchScript (shim.h): from beside the backend, from the cache, or compiled for the
+// installed PyTorch. Load threads.
 #ifndef NEREID_TORCH_SHIM_H
 #define NEREID_TORCH_SHIM_H
 
@@ -13,17 +13,17 @@ typedef struct torch_shim {
 #undef TORCH_SHIM_MEMBER
 } torch_shim;
 
-// What a shim is made for.
+// What the shim must fit.
 typedef struct torch_shim_wanted {
   const char *library;   // the path of libtorch_cpu.so
   const char *version;   // "2.15.0+cu132"
   int cxx11;             // of std::string
   const char *cache_dir; // NULL: in the home directory
-  const char *compiler;  // NULL: what PATH has
+  const char *compiler;  // NULL: searched in PATH
 } torch_shim_wanted;
 
-// Finds or makes it, which may take half a minute. UNAVAILABLE: what was tried, and what can be
-// done. It stays in the process.
+// Finds or compiles the shim, which may take half a minute. UNAVAILABLE says what was tried and
+// what can be done. The shim stays in the process.
 TRITONSERVER_Error *torch_shim_open(const torch_shim_wanted *wanted, torch_shim *shim);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include <stdlib.h>
 
-#define TENSOR_ALIGNMENT 64 // TensorFlow copies what is less aligned than its widest vectors
+#define TENSOR_ALIGNMENT 64 // TensorFlow copies data that is less aligned than its widest vectors
 
-// TensorFlow writes to stderr what it is compiled for, once. An operator's own value stays.
+// Otherwise TensorFlow writes build information to stderr, once. An operator's value stays.
 static void make_quiet(void)
 {
   setenv("TF_CPP_MIN_LOG_LEVEL", "2", 0);

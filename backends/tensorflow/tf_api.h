@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the backend calls of TensorFlow's C interface. Nothing of TensorFlow is needed to build: its
-// functions are looked up in libtensorflow_cc.so.2, and these types have been the same since 2.16.
+// The used part of TensorFlow's C interface. Building needs no TensorFlow: its functions are looked
+// up in libtensorflow_cc.so.2, and these types are unchanged since 2.16.
 #ifndef NEREID_TF_API_H
 #define NEREID_TF_API_H
 
@@ -27,18 +27,16 @@ typedef struct tf_api_output {
   int index;
 } tf_api_output;
 
-// An element of a tensor of strings. Its bytes are the library's to read and write.
+// An element of a tensor of strings. Only the library reads and writes its bytes.
 typedef struct tf_api_string {
   uint64_t opaque[3];
 } tf_api_string;
 
 typedef void (*tf_api_release)(void *data, size_t length, void *context);
 
-enum {
-  TF_API_OK = 0
-};
+#define TF_API_OK 0
 
-// TF_API_FUNCTIONS(X) is X(name without TF_, result, arguments) for each.
+// TF_API_FUNCTIONS(X) calls X(name without TF_, result, arguments) for each function.
 #define TF_API_FUNCTIONS(X)                                                                        \
   X(Version, const char *, (void))                                                                 \
   X(NewStatus, tf_api_status *, (void))                                                            \

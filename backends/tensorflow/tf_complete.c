@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completes a configuration from a SavedModel's signature by the rules of Triton's TensorFlow
-// backend; see tf_model.h. Load threads.
+// backend. Load threads.
 #include "tf_model.h"
 
 #include "backend_error.h"
 
-// Whether what the configuration says of the model's tensors fits a batching model.
+// What the configured tensors say about batching.
 typedef enum batch_hint {
   BATCH_NO_HINT,
-  BATCH_LIKELY, // a tensor is named whose dimensions are left to the model
+  BATCH_LIKELY, // a tensor without dimensions is named
   BATCH_YES,    // dimensions without the batch's
-  BATCH_NO,     // as many as the model has
+  BATCH_NO,     // as many dimensions as the model has
 } batch_hint;
 
 static const json_t *list_of(const framework_model *model, const char *key)
@@ -18,7 +18,7 @@ static const json_t *list_of(const framework_model *model, const char *key)
   return json_object_get(model->config, key);
 }
 
-// What names no shape may batch; a scalar does not.
+// A tensor without a shape may batch; a scalar does not.
 static bool may_batch(const framework_tensors *tensors)
 {
   for (size_t i = 0; i < tensors->count; i++)
@@ -55,7 +55,7 @@ static TRITONSERVER_Error *hint_of(const framework_model *model, const json_t *e
   return NULL;
 }
 
-// A ragged input says that the model batches, however many dimensions the others have.
+// A ragged input means that the model batches, whatever the other dimensions.
 static TRITONSERVER_Error *find_hint(const framework_model *model, batch_hint *hint)
 {
   const struct {
@@ -65,7 +65,7 @@ static TRITONSERVER_Error *find_hint(const framework_model *model, batch_hint *h
                {list_of(model, "output"), &model->signature.outputs}};
   *hint = BATCH_NO_HINT;
   if (json_array_size(lists[0].entries) + json_array_size(lists[1].entries) == 0)
-    *hint = BATCH_YES; // as the signature says
+    *hint = BATCH_YES; // the signature decides
   for (size_t i = 0; i < 2; i++)
     for (size_t k = 0; k < json_array_size(lists[i].entries); k++) {
       const json_t *entry = json_array_get(lists[i].entries, k);
@@ -95,11 +95,11 @@ static TRITONSERVER_Error *complete_batching(framework_model *model, bool *chang
   return framework_complete_batching(model, changed);
 }
 
-// All inputs; outputs that are not named stay away once some are.
+// Adds all inputs. Outputs are added only when none is configured.
 TRITONSERVER_Error *tf_model_complete(framework_model *model, bool *changed)
 {
   if (tf_model_of(model)->is_graph)
-    return NULL; // it has names only
+    return NULL; // a graph has only names
   const bool outputs_given = json_array_size(json_object_get(model->config, "output")) > 0;
   BACKEND_RETURN_IF_ERROR(complete_batching(model, changed));
   BACKEND_RETURN_IF_ERROR(

@@ -12,7 +12,7 @@
 
 #define TENSOR_ALIGNMENT 64
 
-// What the run feeds and fetches, in its arena.
+// The run's inputs and outputs, in its arena.
 typedef struct tf_run {
   tf_api_output *inputs;
   tf_api_tensor **fed;
@@ -54,7 +54,7 @@ TRITONSERVER_Error *tf_run_begin(framework_run *run)
 
 // ---- inputs ----
 
-// The memory is the request's: nothing is to be freed. Any thread of TensorFlow's.
+// The request owns the memory, so nothing is freed. Any thread of TensorFlow's.
 static void release_nothing(void *data, size_t length, void *context)
 {
   (void)data;
@@ -62,7 +62,7 @@ static void release_nothing(void *data, size_t length, void *context)
   (void)context;
 }
 
-// Ends a tensor of strings that was made here. Any thread of TensorFlow's.
+// Frees a tensor of strings made here. Any thread of TensorFlow's.
 static void release_strings(void *data, size_t length, void *context)
 {
   const tf_api *api = context;
@@ -72,14 +72,14 @@ static void release_strings(void *data, size_t length, void *context)
   free(data);
 }
 
-// Strings are copied into TensorFlow's own.
+// TensorFlow copies the strings.
 static TRITONSERVER_Error *make_strings(const tf_api *api, const framework_input *input,
                                         tf_api_tensor **tensor)
 {
   const char *at = input->data, *text = NULL;
   size_t left = input->byte_size, count = 0, length = 0;
   BACKEND_RETURN_IF_ERROR(framework_element_count(input->name, input->dims, input->rank, &count));
-  if (count > left / 4) // of the strings' lengths
+  if (count > left / 4) // each string has a length of 4 bytes
     return backend_error_invalid("input '%s': element %zu of %zu is cut off", input->name, left / 4,
                                  count);
   void *memory = NULL;
@@ -103,14 +103,14 @@ static TRITONSERVER_Error *make_strings(const tf_api *api, const framework_input
   return NULL;
 }
 
-// Nobody knows what operators of others do.
+// A model may keep its inputs also if there are additional operators, whose behaviour is unknown.
 static bool keeps_inputs(const framework_model *model)
 {
   const tf_runtime *runtime = model->library->state;
   return tf_model_of(model)->file.keeps_inputs || atomic_load(&runtime->has_more_operators);
 }
 
-// A model that may hold what it is given gets a copy of its own, the others look at the request's.
+// A model that may keep its inputs gets a copy; others read the request's memory.
 static TRITONSERVER_Error *make_numbers(const framework_run *run, const framework_input *input,
                                         tf_api_tensor **tensor)
 {

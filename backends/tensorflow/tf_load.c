@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's files and what they say of it, before TensorFlow reads them; see tf_model.h. Load
-// threads.
+// Reads a model's files before TensorFlow does. Load threads.
 #include "tf_model.h"
 
 #include "backend_error.h"
@@ -14,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILE_MAX_BYTES     ((size_t)INT32_MAX) // what protobuf reads at most
+#define FILE_MAX_BYTES     ((size_t)INT32_MAX) // protobuf's limit
 #define INIT_OPS_MAX_BYTES ((size_t)1024 * 1024)
 
 // ---- files ----
@@ -38,7 +37,7 @@ static TRITONSERVER_Error *read_file(const framework_model *model, const char *p
   return backend_read_file(file, path, most, data, size);
 }
 
-// `error` with the name of the file that it is about.
+// Adds the file's name to `error`.
 static TRITONSERVER_Error *name_file(TRITONSERVER_Error *error, const char *path)
 {
   if (error == NULL)
@@ -75,7 +74,7 @@ static bool add_names(json_t *names, const json_t *list, const char *key)
   return added;
 }
 
-// The outputs and states that the configuration names must be in the graph.
+// The configured outputs and states must be in the graph.
 static TRITONSERVER_Error *check_wanted(const framework_model *model, json_t *wanted)
 {
   const char *name;
@@ -113,7 +112,7 @@ static TRITONSERVER_Error *read_graph(framework_model *model, tf_model *self)
 
 // ---- what else is loaded ----
 
-// In the version's directory, or in the model's.
+// The file is in the version's directory, or in the model's.
 static TRITONSERVER_Error *read_init_file(const framework_model *model, const char *name,
                                           void **data, size_t *size)
 {
@@ -146,7 +145,7 @@ static TRITONSERVER_Error *read_init_ops(const framework_model *model, tf_model 
                    "'%s' has no list init_ops, expected {\"init_ops\": [\"NAME\"]}", name);
 }
 
-// Operators of their own, for all models: TensorFlow loads each library once.
+// Additional operators, for all models: TensorFlow loads each library once.
 static TRITONSERVER_Error *load_operators(const framework_model *model)
 {
   const tf_api *api = tf_api_of(model);
@@ -200,7 +199,7 @@ void tf_model_unload(framework_model *model)
   tf_model *self = model->state;
   if (self == NULL)
     return;
-  assert(self->sessions == NULL); // they went with the instances
+  assert(self->sessions == NULL); // they were freed with the instances
   if (self->source >= 0)
     close(self->source);
   tf_file_fini(&self->file);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a TensorFlow model's life, which tensorflow.c puts together; framework.h says when
-// each is called and on which thread.
+// The steps of a TensorFlow model's life, combined in tensorflow.c; framework.h says when and on
+// which thread each is called.
 //
-// As in Triton, each instance has a session of its own unless MAX_SESSION_SHARE_COUNT says more:
-// variables, and thus what a stateful model remembers, are the session's. A session may be run by
-// several threads at once.
+// As in Triton, each instance has a session of its own unless MAX_SESSION_SHARE_COUNT allows
+// sharing, because variables, the memory of a stateful model, belong to the session. Several
+// threads may run a session at once.
 #ifndef NEREID_TF_MODEL_H
 #define NEREID_TF_MODEL_H
 
@@ -14,20 +14,20 @@
 #include <pthread.h>
 
 typedef struct tf_options {
-  const char *tag, *signature; // of the configuration; "" where it names none
+  const char *tag, *signature; // configured; "" when not
   int64_t intra_threads, inter_threads;
   bool session_threads;
   int64_t instances_per_session;
   int64_t jit; // OptimizerOptions.GlobalJitLevel
 } tf_options;
 
-// A graph with its variables, and where it has the tensors of the signature.
+// A graph with its variables, and the places of the signature's tensors in it.
 typedef struct tf_session {
   tf_api_graph *graph;
   tf_api_session *session;
-  tf_api_output *inputs, *outputs; // by tensor->position; those that are not used have no operation
+  tf_api_output *inputs, *outputs; // by tensor->position; unused ones have no operation
   TRITONSERVER_InstanceGroupKind kind;
-  int64_t instances; // that run it; under the model's lock
+  int64_t instances; // number of instances that run it; guarded by the model's lock
   struct tf_session *next;
 } tf_session;
 
@@ -35,19 +35,19 @@ typedef struct tf_session {
 typedef struct tf_model {
   tf_options options;
   bool is_graph; // a GraphDef, else a SavedModel
-  char *path;    // of the file or folder, from the model's directory on
-  int source;    // that, open
-  char *folder;  // of a SavedModel: how TensorFlow names it
+  char *path;    // of the file or folder, relative to the model's directory
+  int source;    // open descriptor of `path`
+  char *folder;  // a SavedModel's path for TensorFlow
   tf_file file;
   json_t *init_ops;     // names; NULL: none
-  pthread_mutex_t lock; // guards `sessions`: instances may be made at the same time
+  pthread_mutex_t lock; // guards `sessions`: instances may be made concurrently
   tf_session *sessions;
 } tf_model;
 
 // An instance's state.
 typedef struct tf_instance {
   tf_session *session;
-  tf_api_status *status; // of its runs
+  tf_api_status *status; // for its runs
 } tf_instance;
 
 static inline tf_model *tf_model_of(const framework_model *model)
@@ -71,7 +71,7 @@ void tf_model_unload(framework_model *model);
 // tf_complete.c
 TRITONSERVER_Error *tf_model_complete(framework_model *model, bool *changed);
 
-// tf_session.c: a session with `instances` 0, and none. Load threads.
+// tf_session.c: a new session without instances. Load threads.
 TRITONSERVER_Error *tf_session_new(const framework_model *model,
                                    TRITONSERVER_InstanceGroupKind kind, tf_session **session);
 void tf_session_free(const tf_api *api, tf_session *self);

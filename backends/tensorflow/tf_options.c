@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model's configuration says of its sessions; see tf_model.h. The parameters are listed in
-// docs/tensorflow.md. The numbers of fields are those of TensorFlow's config.proto.
+// A configuration's settings for sessions. docs/tensorflow.md lists the parameters. Field numbers
+// are those of TensorFlow's config.proto.
 #include "tf_model.h"
 
 #include "backend_error.h"
@@ -13,23 +13,21 @@
 
 #define MAX_THREADS 4096
 
-enum {
-  CONFIG_DEVICE_COUNT = 1,
-  CONFIG_INTRA_THREADS = 2,
-  CONFIG_INTER_THREADS = 5,
-  CONFIG_GPU = 6,
-  CONFIG_SOFT_PLACEMENT = 7,
-  CONFIG_SESSION_THREADS = 9,
-  CONFIG_GRAPH = 10,
-  CONFIG_EXPERIMENTAL = 16,
-  EXPERIMENTAL_NO_SPINNING = 9,
-  GPU_MEMORY_FRACTION = 1,
-  GPU_GROWTH = 4,
-  GRAPH_OPTIMIZER = 3,
-  OPTIMIZER_JIT = 5,
-  MAP_KEY = 1,
-  MAP_VALUE = 2
-};
+#define CONFIG_DEVICE_COUNT      1
+#define CONFIG_INTRA_THREADS     2
+#define CONFIG_INTER_THREADS     5
+#define CONFIG_GPU               6
+#define CONFIG_SOFT_PLACEMENT    7
+#define CONFIG_SESSION_THREADS   9
+#define CONFIG_GRAPH             10
+#define CONFIG_EXPERIMENTAL      16
+#define EXPERIMENTAL_NO_SPINNING 9
+#define GPU_MEMORY_FRACTION      1
+#define GPU_GROWTH               4
+#define GRAPH_OPTIMIZER          3
+#define OPTIMIZER_JIT            5
+#define MAP_KEY                  1
+#define MAP_VALUE                2
 
 // ---- parameters ----
 
@@ -46,9 +44,9 @@ static TRITONSERVER_Error *read_number(const framework_model *model, const char 
                                expected, model->name);
 }
 
-// TensorFlow's own default is a thread for each processor of the machine. Between operators there
-// is nothing to be gained for most models, and a model of a few operators takes four times as long:
-// so the instance's thread runs them unless a number is given, of which 0 is TensorFlow's.
+// TensorFlow's default is one thread for each processor of the machine. Threads between operators
+// gain nothing for most models, and make a model of few operators four times slower. The instance's
+// thread therefore runs the operators unless a number is given; 0 is TensorFlow's default.
 static TRITONSERVER_Error *read_threads(const framework_model *model, tf_options *options)
 {
   options->inter_threads = -1;
@@ -75,7 +73,7 @@ static int64_t read_jit(const framework_model *model)
   return level > 2 ? 2 : level < -1 ? 0 : level;
 }
 
-// Triton's texts. Its GPU accelerators are parts of builds for GPUs.
+// Triton's texts. GPU accelerators exist only in builds for GPUs.
 TRITONSERVER_Error *tf_check_accelerators(const framework_model *model,
                                           TRITONSERVER_InstanceGroupKind kind)
 {
@@ -91,7 +89,7 @@ TRITONSERVER_Error *tf_check_accelerators(const framework_model *model,
                      model->name);
   for (size_t i = 0; i < json_array_size(gpu); i++) {
     const char *name = backend_json_text(json_array_get(gpu, i), "name");
-    bool found = kind == TRITONSERVER_INSTANCEGROUPKIND_CPU; // not looked at there
+    bool found = kind == TRITONSERVER_INSTANCEGROUPKIND_CPU; // ignored there
     for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
       found = found || strcmp(name, known[k]) == 0;
     if (!found)
@@ -122,7 +120,7 @@ TRITONSERVER_Error *tf_options_read(const framework_model *model, tf_options *op
 static void append_gpu(buffer *out, const tf_settings *settings,
                        TRITONSERVER_InstanceGroupKind kind)
 {
-  if (kind == TRITONSERVER_INSTANCEGROUPKIND_CPU) { // no memory of a GPU is taken
+  if (kind == TRITONSERVER_INSTANCEGROUPKIND_CPU) { // allocates no GPU memory
     const size_t entry = proto_begin(out, CONFIG_DEVICE_COUNT);
     proto_append_text(out, MAP_KEY, "GPU");
     proto_append_integer(out, MAP_VALUE, 0);
@@ -144,7 +142,7 @@ static void append_config(buffer *out, const tf_options *options, const tf_setti
   proto_append_integer(out, CONFIG_SOFT_PLACEMENT, settings->soft_placement);
   proto_append_integer(out, CONFIG_SESSION_THREADS, options->session_threads);
   append_gpu(out, settings, kind);
-  // A thread that waits would take the processor from the other models.
+  // A spinning thread would take processor time from other models.
   const size_t experimental = proto_begin(out, CONFIG_EXPERIMENTAL);
   proto_append_integer(out, EXPERIMENTAL_NO_SPINNING, true);
   proto_end(out, experimental);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens TensorFlow with dlopen; see tf_runtime.h.
+// Opens TensorFlow with dlopen.
 #include "tf_runtime.h"
 
 #include "backend_error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow's library once it is open, and its errors. Any thread.
+// TensorFlow's opened library, and its errors. Any thread.
 #ifndef NEREID_TF_RUNTIME_H
 #define NEREID_TF_RUNTIME_H
 
@@ -8,16 +8,16 @@
 
 #include <stdatomic.h>
 
-// Of --backend-config=tensorflow.
+// Settings of --backend-config=tensorflow.
 typedef struct tf_settings {
-  bool soft_placement;        // operators without a kernel for their device run on another
-  double gpu_memory_fraction; // 0: as much as is needed
+  bool soft_placement;        // an operator without a kernel for its device runs on another
+  double gpu_memory_fraction; // 0: as needed
 } tf_settings;
 
 // A framework_library's state.
 typedef struct tf_runtime {
   tf_api api;
-  atomic_bool has_more_operators; // than TensorFlow's own: any model may use them
+  atomic_bool has_more_operators; // additional operators are loaded, which any model may use
 } tf_runtime;
 
 TRITONSERVER_Error *tf_runtime_open(framework_library *library);
@@ -33,8 +33,8 @@ static inline const tf_settings *tf_settings_of(const framework_model *model)
   return model->library->settings;
 }
 
-// TensorFlow's reason as an error, in one line; NULL when it says all is well. `path` is what was
-// loaded, or NULL. `status` stays the caller's; NULL is that there was no memory for it.
+// TensorFlow's reason as an error, on one line; NULL when there is none. `path` is what was loaded,
+// or NULL. The caller keeps `status`; NULL means that there was no memory for it.
 TRITONSERVER_Error *tf_error(const tf_api *api, const tf_api_status *status, const char *path);
 
 #endif

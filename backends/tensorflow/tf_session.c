@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions and the instances that run them; see tf_model.h. Load threads.
+// Sessions and the instances that run them. Load threads.
 #include "tf_model.h"
 
 #include "backend_error.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GRAPH_MAX_BYTES ((size_t)INT32_MAX) // what protobuf reads at most
+#define GRAPH_MAX_BYTES ((size_t)INT32_MAX) // protobuf's limit
 
-// What one session is made with.
+// Arguments for making a session.
 typedef struct making {
   const framework_model *model;
   const tf_api *api;
@@ -64,7 +64,7 @@ static TRITONSERVER_Error *load_graph(const making *self)
 
 // ---- what is run ----
 
-// "operation:output"; the output is 0 where none is named.
+// "operation:output"; the output defaults to 0.
 static TRITONSERVER_Error *find_node(const making *self, const char *name, tf_api_output *output)
 {
   char *operation AUTO_FREE = strdup(name);
@@ -104,7 +104,7 @@ static TRITONSERVER_Error *find_nodes(const making *self)
   return NULL;
 }
 
-// One after the other, as Triton does: each may need what the one before it made.
+// One after another, as in Triton, because each may need the results of the previous.
 static TRITONSERVER_Error *run_init_ops(const making *self)
 {
   const json_t *names = self->state->init_ops;
@@ -173,7 +173,7 @@ void tf_session_free(const tf_api *api, tf_session *self)
 
 // ---- instances ----
 
-// A session for one instance more.
+// A session for one more instance.
 static TRITONSERVER_Error *take_session(const framework_model *model,
                                         TRITONSERVER_InstanceGroupKind kind, tf_session **result)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of elements; see tf_dtype.h.
+// Element types.
 #include "tf_dtype.h"
 
 #include <stddef.h>
 
-// By the number that TensorFlow has for it.
+// By TensorFlow's number.
 #define TYPE(name, datatype)                                                                       \
   {                                                                                                \
     "DT_" #name, TRITONSERVER_TYPE_##datatype                                                      \

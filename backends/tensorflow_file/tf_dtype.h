@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow's types of elements: protobuf's DataType, which the C interface uses too. Pure.
+// TensorFlow's element types: protobuf's DataType, also used by the C interface. Pure.
 #ifndef NEREID_TF_DTYPE_H
 #define NEREID_TF_DTYPE_H
 
@@ -7,8 +7,8 @@
 
 #define TF_DTYPE_STRING 7
 
-TRITONSERVER_DataType tf_datatype(int dtype); // INVALID where the server has none
-int tf_dtype(TRITONSERVER_DataType datatype); // 0 where TensorFlow has none
+TRITONSERVER_DataType tf_datatype(int dtype); // INVALID: the server has no such type
+int tf_dtype(TRITONSERVER_DataType datatype); // 0: TensorFlow has no such type
 const char *tf_dtype_name(int dtype);         // "DT_FLOAT"
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes SavedModel and GraphDef apart; see tf_file.h. The numbers of fields are those of
-// TensorFlow's saved_model.proto, meta_graph.proto, graph.proto, function.proto and
-// tensor_shape.proto.
+// Parses SavedModel and GraphDef. Field numbers are those of TensorFlow's saved_model.proto,
+// meta_graph.proto, graph.proto, function.proto and tensor_shape.proto.
 #include "tf_file.h"
 
 #include "backend_error.h"
@@ -13,29 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  SAVED_MODEL_META_GRAPH = 2,
-  META_GRAPH_INFO = 1,
-  META_GRAPH_GRAPH = 2,
-  META_GRAPH_SIGNATURE = 5,
-  INFO_TAG = 4,
-  GRAPH_NODE = 1,
-  GRAPH_LIBRARY = 2,
-  LIBRARY_FUNCTION = 1,
-  FUNCTION_NODE = 3,
-  NODE_NAME = 1,
-  NODE_OPERATOR = 2,
-  MAP_KEY = 1,
-  MAP_VALUE = 2,
-  SIGNATURE_INPUT = 1,
-  SIGNATURE_OUTPUT = 2,
-  TENSOR_NAME = 1,
-  TENSOR_DTYPE = 2,
-  TENSOR_SHAPE = 3,
-  SHAPE_DIM = 2,
-  SHAPE_UNKNOWN_RANK = 3,
-  DIM_SIZE = 1
-};
+#define SAVED_MODEL_META_GRAPH 2
+#define META_GRAPH_INFO        1
+#define META_GRAPH_GRAPH       2
+#define META_GRAPH_SIGNATURE   5
+#define INFO_TAG               4
+#define GRAPH_NODE             1
+#define GRAPH_LIBRARY          2
+#define LIBRARY_FUNCTION       1
+#define FUNCTION_NODE          3
+#define NODE_NAME              1
+#define NODE_OPERATOR          2
+#define MAP_KEY                1
+#define MAP_VALUE              2
+#define SIGNATURE_INPUT        1
+#define SIGNATURE_OUTPUT       2
+#define TENSOR_NAME            1
+#define TENSOR_DTYPE           2
+#define TENSOR_SHAPE           3
+#define SHAPE_DIM              2
+#define SHAPE_UNKNOWN_RANK     3
+#define DIM_SIZE               1
 
 void tf_file_fini(tf_file *self)
 {
@@ -53,7 +50,7 @@ static TRITONSERVER_Error *broken(const char *what)
   return backend_error_invalid("it is not a %s: not a message in protobuf's wire format", what);
 }
 
-// The content of the last field `number`, as protobuf has it; without data when there is none.
+// The content of the last field `number`, as protobuf requires; without data when it is absent.
 static slice find_bytes(slice message, uint32_t number)
 {
   proto_reader r = proto_reader_of(message);
@@ -70,7 +67,7 @@ static bool contains(slice text, const char *part)
   return text.size > 0 && memmem(text.data, text.size, part, strlen(part)) != NULL;
 }
 
-// What such operators are given may be theirs from then on.
+// Such operators may keep their inputs after the run.
 static bool may_keep(slice op)
 {
   static const char *const parts[] = {"Assign",  "Queue",       "Stage",   "Stack",
@@ -102,7 +99,7 @@ static void look_at_graph(tf_file *self, slice graph)
 
 // ---- tensors ----
 
-// A name as text for free(): NULL when it is none that JSON can have, or there is no memory.
+// A name as text for free(). NULL when it is not valid in JSON, or without memory.
 static char *copy_name(slice name)
 {
   for (size_t i = 0; i < name.size;) {
@@ -114,13 +111,13 @@ static char *copy_name(slice name)
   return name.size == 0 ? NULL : strndup(name.data, name.size);
 }
 
-// Room for one more; its position is the last.
+// Makes room for one more tensor; its position is the last.
 static TRITONSERVER_Error *add_tensor(framework_tensors *tensors, tf_nodes *nodes, slice name,
                                       slice node, framework_tensor **added)
 {
   if (nodes->count == TF_FILE_TENSORS_MAX)
     return backend_error_invalid("it has more than %d inputs or outputs", TF_FILE_TENSORS_MAX);
-  if ((nodes->count & (nodes->count - 1)) == 0) { // as many more
+  if ((nodes->count & (nodes->count - 1)) == 0) { // doubles the room
     const size_t room = nodes->count > 0 ? 2 * nodes->count : 1;
     framework_tensor *list = reallocarray(tensors->list, room, sizeof(*list));
     tensors->list = list != NULL ? list : tensors->list;
@@ -141,7 +138,7 @@ static TRITONSERVER_Error *add_tensor(framework_tensors *tensors, tf_nodes *node
   return NULL;
 }
 
-// A shape of any rank looks like one of any elements: nothing is checked against it.
+// A shape of unknown rank is shown as [-1], and nothing is checked against it.
 static void set_any_rank(framework_tensor *tensor)
 {
   tensor->any_rank = true;
@@ -159,7 +156,7 @@ static int64_t read_dim(slice dim)
   return size < 0 ? -1 : size;
 }
 
-// As Triton, checks nothing against a shape without dimensions.
+// As in Triton, nothing is checked against a shape without dimensions.
 static bool read_shape(slice message, framework_tensor *tensor)
 {
   proto_reader r = proto_reader_of(message);
@@ -191,7 +188,7 @@ static TRITONSERVER_Error *refuse(framework_tensor *tensor, bool is_input, const
   return backend_error_no_memory("the model's tensors");
 }
 
-// An entry of the signature's map of inputs or of outputs.
+// Reads an entry of the signature's map of inputs or outputs.
 static TRITONSERVER_Error *read_tensor(slice entry, bool is_input, const char *model,
                                        framework_tensors *tensors, tf_nodes *nodes)
 {
@@ -201,7 +198,7 @@ static TRITONSERVER_Error *read_tensor(slice entry, bool is_input, const char *m
   proto_reader r = proto_reader_of(info);
   proto_field field;
   slice shape = {0};
-  // A sparse tensor is three, none of which has this name.
+  // A sparse tensor consists of three tensors, none of which has this name.
   BACKEND_RETURN_IF_ERROR(
       add_tensor(tensors, nodes, name, node.size > 0 ? node : SLICE("(sparse)"), &tensor));
   while (proto_next(&r, &field)) {
@@ -239,14 +236,14 @@ static TRITONSERVER_Error *read_signature(tf_file *self, slice signature, const 
 
 // ---- SavedModel ----
 
-// Whether the signature may serve where none is asked for by name.
+// Whether the signature may be used when none is asked for.
 static bool is_usual(slice key)
 {
   return !slice_equal_text(key, "__saved_model_init_op") &&
          !slice_equal_text(key, "__saved_model_train_op");
 }
 
-// The entry of the wanted signature in its map; without data when there is none.
+// The wanted signature's entry in its map; without data when it is absent.
 static slice find_signature(slice meta_graph, const tf_choice *choice)
 {
   const char *wanted = choice->signature[0] != '\0' ? choice->signature : "serving_default";
@@ -262,7 +259,7 @@ static slice find_signature(slice meta_graph, const tf_choice *choice)
   return any;
 }
 
-// The set of tags is what TensorFlow looks for.
+// TensorFlow looks for the set of tags.
 static bool has_tag(slice meta_graph, const char *wanted)
 {
   proto_reader r = proto_reader_of(find_bytes(meta_graph, META_GRAPH_INFO));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See cache_common.h.
+// Metrics and argument checks.
 #include "caches/common/cache_common.h"
 
 #include "backend_error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the caches share: their metrics, and what an entry point refuses. Any thread.
+// The caches' common metrics and argument checks. Any thread.
 #ifndef NEREID_CACHES_COMMON_CACHE_COMMON_H
 #define NEREID_CACHES_COMMON_CACHE_COMMON_H
 
@@ -14,19 +14,19 @@ typedef struct cache_metric_text {
 } cache_metric_text;
 
 typedef struct cache_metric {
-  TRITONSERVER_MetricFamily *family; // NULL: there are no metrics
+  TRITONSERVER_MetricFamily *family; // NULL: no metrics
   TRITONSERVER_Metric *metric;
 } cache_metric;
 
-// `metrics` are zero. Where there are to be no metrics the cache goes without; the log says why.
+// `metrics` are zero at first. If making metrics fails the cache works without; the log says why.
 void cache_metrics_init(cache_metric *metrics, const cache_metric_text *texts, size_t count);
 void cache_metrics_fini(const cache_metric *metrics, size_t count);
 
-// Nothing, where there is no metric.
+// Do nothing without a metric.
 void cache_metric_set(const cache_metric *self, double value);
 void cache_metric_add(const cache_metric *self, double value);
 
-// The error that names the argument of an entry point that is missing; the caller's.
+// The error that names a missing argument of an entry point; the caller's.
 TRITONSERVER_Error *cache_check(const TRITONCACHE_Cache *cache, const char *key,
                                 const TRITONCACHE_CacheEntry *entry,
                                 const TRITONCACHE_Allocator *allocator);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtritoncache_local.so: answers in the memory of this process, up to `size` bytes in all. Any
-// thread. One lock, held for the search and the list only: an entry is counted while it is copied,
-// and what was evicted meanwhile counts for the size until its last reader is done.
+// libtritoncache_local.so: answers in the memory of this process, up to `size` bytes. Any thread.
+// One lock, held only for searches and the list. An entry has a reference while it is copied; an
+// evicted entry counts towards the size until its last reader is done.
 #include "caches/cache_extension.h"
 #include "caches/common/cache_common.h"
 #include "caches/local/lru.h"
@@ -22,13 +22,13 @@
 const char NEREID_CacheStaysInProcess = 1;
 
 typedef struct local_entry {
-  lru_entry known; // first
-  refcount users;  // the cache, and who copies
+  lru_entry known; // must be first
+  refcount users;  // the cache, and threads that copy it
   size_t sizes_count;
-  size_t sizes[]; // of the buffers, which follow, and then the key
+  size_t sizes[]; // of the buffers, which follow; then the key
 } local_entry;
 
-// What Triton's local cache shows; its kinds too.
+// The metrics of Triton's local cache, with the same kinds.
 typedef enum local_metric {
   METRIC_UTIL,
   METRIC_ENTRIES,
@@ -92,7 +92,7 @@ static void drop_entry(TRITONCACHE_Cache *cache, local_entry *entry)
     free_entry(cache, entry);
 }
 
-// Makes room for `bytes`. False: what is left is being read.
+// Makes room for `bytes`. False: the rest is being read.
 static bool promise(TRITONCACHE_Cache *cache, size_t bytes)
 {
   while (true) {
@@ -107,7 +107,7 @@ static bool promise(TRITONCACHE_Cache *cache, size_t bytes)
   }
 }
 
-// Adds the data's bytes to those of the entry. An error: the cache can never hold so many.
+// Adds the data's bytes to the entry's own. An error: they exceed the cache's size.
 static TRITONSERVER_Error *entry_bytes(const TRITONCACHE_Cache *cache, size_t data_bytes,
                                        size_t *bytes)
 {
@@ -120,7 +120,7 @@ static TRITONSERVER_Error *entry_bytes(const TRITONCACHE_Cache *cache, size_t da
   return NULL;
 }
 
-// With room for `data_bytes` in `count` buffers and for the key. Its bytes are promised.
+// An entry with room for `data_bytes` in `count` buffers and for the key; its bytes are promised.
 static TRITONSERVER_Error *new_entry(TRITONCACHE_Cache *cache, slice key, size_t count,
                                      size_t data_bytes, local_entry **result)
 {
@@ -168,7 +168,7 @@ static TRITONSERVER_Error *read_sizes(TRITONCACHE_CacheEntry *entry, size_t *siz
   return e;
 }
 
-// Lends the kept entry's memory to `entry`, for the server to fill.
+// Lends the cached entry's memory to `entry`, for the server to copy.
 static TRITONSERVER_Error *fill(const local_entry *kept, TRITONCACHE_CacheEntry *entry,
                                 TRITONCACHE_Allocator *allocator)
 {
@@ -184,7 +184,7 @@ static bool has_key(TRITONCACHE_Cache *cache, slice key, uint64_t hash)
   return lru_find(&cache->lru, key, hash) != NULL;
 }
 
-// False: another thread was faster.
+// False: another thread has added the key first.
 static bool publish(TRITONCACHE_Cache *cache, local_entry *entry)
 {
   LOCK_SCOPE(&cache->lock);
@@ -270,7 +270,7 @@ static TRITONSERVER_Error *look_up(TRITONCACHE_Cache *cache, const char *key,
 
 // ---- the entry points ----
 
-// A number as Triton reads it (std::stoull): what follows the digits does not count.
+// Reads a number as Triton does (std::stoull): the text after the digits is ignored.
 static TRITONSERVER_Error *read_size(const char *config, size_t *size)
 {
   json_error_t error;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chained hash table of a fixed size, so that no call takes long, and a list by use.
+// A chained hash table of fixed size, so that no call takes long, and a list by use.
 #include "caches/local/lru.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define BYTES_A_SLOT 1024 // of the limit: slots then take less than a hundredth of it
+#define BYTES_A_SLOT 1024 // so that the slots take less than a hundredth of the limit
 #define LEAST_SLOTS  8
 #define MOST_SLOTS   ((size_t)1 << 22)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entries a cache of so many bytes holds: the least recently used go first. A policy: no
-// lock, no clock; the caller has the memory of the entries.
+// Decides which entries a cache of limited size holds: the least recently used go first. A policy:
+// no lock, no clock; the caller owns the entries' memory.
 #ifndef NEREID_CACHES_LRU_H
 #define NEREID_CACHES_LRU_H
 
@@ -11,41 +11,40 @@
 #include <stdint.h>
 
 typedef struct lru_entry {
-  struct lru_entry *next; // of the same slot
+  struct lru_entry *next; // in the same slot
   list_node node;
   uint64_t hash;
   slice key;    // lives as long as the entry
-  size_t bytes; // all that it takes
+  size_t bytes; // the whole entry
 } lru_entry;
 
 typedef struct lru {
   lru_entry **slots;
   size_t slot_count; // a power of two
-  size_t limit;      // bytes, the slots' included
+  size_t limit;      // bytes, including the slots
   size_t bytes;      // taken or promised
   size_t count;      // entries
-  list recent;       // the first was used last
+  list recent;       // the most recently used is first
 } lru;
 
 // False when memory is short.
 bool lru_init(lru *l, size_t limit);
-void lru_fini(lru *l); // without entries
+void lru_fini(lru *l); // all entries must be out
 
-// What one entry may take.
+// The most that one entry may take.
 size_t lru_room(const lru *l);
 
-// The entry, which counts as used now; or NULL.
+// Finds an entry and marks it as used now; or NULL.
 lru_entry *lru_find(lru *l, slice key, uint64_t hash);
 
-// Promises `bytes`, for an entry to come. False: there is not so much room; lru_evict makes some.
+// Promises `bytes` to a new entry. False: not enough room; lru_evict frees some.
 bool lru_promise(lru *l, size_t bytes);
-// The bytes of an entry that has left, or a promise that is not kept.
+// Returns the bytes of an entry that was taken out, or of an unused promise.
 void lru_return(lru *l, size_t bytes);
-// Takes out the entry that was not used for the longest time: its bytes count until lru_return.
-// NULL: there is none.
+// Takes out the least recently used entry; its bytes count until lru_return. NULL: no entry.
 lru_entry *lru_evict(lru *l);
 
-// Adds an entry, whose bytes were promised, as the one used last. Its key is not there.
+// Adds an entry with promised bytes as the most recently used. Its key must not be present.
 void lru_add(lru *l, lru_entry *entry);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See redis_backoff.h; called under the store's lock.
+// Called under the store's lock.
 #include "caches/redis/redis_backoff.h"
 
 void redis_backoff_init(redis_backoff *b, uint64_t now_ns)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtritoncache_redis.so: the entry points. Any thread; Finalize comes when no other is called.
+// libtritoncache_redis.so: the entry points. Any thread; Finalize runs when no other call does.
 #include "backend_error.h"
 #include "caches/cache_extension.h"
 #include "caches/common/cache_common.h"
@@ -82,7 +82,7 @@ TRITONSERVER_Error *TRITONCACHE_CacheLookup(TRITONCACHE_Cache *cache, const char
   return e;
 }
 
-// The server's answer is copied here, and written by the store's thread: nobody waits for Redis.
+// Copies the server's answer; the store's thread writes the copy, so no request waits for Redis.
 TRITONSERVER_Error *TRITONCACHE_CacheInsert(TRITONCACHE_Cache *cache, const char *key,
                                             TRITONCACHE_CacheEntry *entry,
                                             TRITONCACHE_Allocator *allocator)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read here comes from another machine, to which others may write: nothing of it is
-// believed.
+// The data comes from another machine, where others may write it: nothing read here is trusted.
 #include "caches/redis/redis_entry.h"
 
 #include "backend_error.h"
@@ -73,7 +72,7 @@ static void add_text(write_command *command, const char *text)
   add_word(command, text, strlen(text));
 }
 
-// The names of the fields of a buffer, and its size as digits.
+// The names of a buffer's fields, and its size as digits.
 static void print_names(size_t index, size_t size, char names[5][24])
 {
   static const char letters[] = "bsti";
@@ -102,7 +101,7 @@ void redis_write_command(const redis_write *write, write_command *command)
 
 // ---- reading ----
 
-// The value of a field; false where there is none.
+// The value of a field; false when absent.
 static bool find_field(const redis_reply *reply, const char *name, slice *value)
 {
   for (size_t i = 0; i + 1 < reply->count; i += 2) {

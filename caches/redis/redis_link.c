@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket that does not block, poll, GnuTLS where it is asked for; hiredis has the protocol.
+// A non-blocking socket, poll, GnuTLS if TLS is on; hiredis implements the protocol.
 #include "caches/redis/redis_link.h"
 
 #include "backend_error.h"
@@ -21,7 +21,7 @@
 #define CHUNK_BYTES (64 * 1024)
 
 struct redis_link {
-  int socket, end;          // the place's
+  int socket, end;          // end: the place's wakeup
   gnutls_session_t session; // NULL: without TLS
   reply_reader reader;
   char chunk[CHUNK_BYTES];
@@ -88,7 +88,7 @@ static TRITONSERVER_Error *failed(const char *what)
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "%s", what);
 }
 
-// Until the socket can be read or written.
+// Waits until the socket can be read or written.
 static TRITONSERVER_Error *wait_for(int socket, int end, short events, uint64_t deadline_ns)
 {
   while (true) {
@@ -101,7 +101,7 @@ static TRITONSERVER_Error *wait_for(int socket, int end, short events, uint64_t 
     if (ready > 0 && waited[1].revents != 0)
       return failed("the server ends");
     if (ready > 0)
-      return NULL; // what is wrong with it the next call says
+      return NULL; // the next call reports what is wrong
     if (ready == 0)
       return timed_out();
     if (errno != EINTR)
@@ -117,7 +117,7 @@ static TRITONSERVER_Error *unreachable(const redis_settings *s, const char *why)
                        s->host, s->port, why);
 }
 
-// A socket that is connected, or -1 with *why.
+// A connected socket, or -1 with *why.
 static int connect_to(const struct addrinfo *address, int end, uint64_t deadline_ns, int *why)
 {
   int yes = 1;
@@ -197,7 +197,7 @@ static TRITONSERVER_Error *shake_hands(redis_link *link, const redis_place *plac
 
 // ---- bytes ----
 
-// Some of them; *moved 0: wait.
+// Sends a part; *moved 0: wait first.
 static TRITONSERVER_Error *write_some(const redis_link *link, const char *data, size_t size,
                                       size_t *moved)
 {
@@ -240,7 +240,7 @@ static TRITONSERVER_Error *write_all(const redis_link *link, const char *data, s
     if (moved == 0)
       BACKEND_RETURN_IF_ERROR(await(link, POLLOUT, deadline_ns));
     else if (clock_monotonic_ns() > deadline_ns && moved < size)
-      return timed_out(); // it takes them, but too slowly
+      return timed_out(); // Redis reads, but too slowly
   }
   return NULL;
 }
@@ -269,7 +269,7 @@ TRITONSERVER_Error *redis_link_receive(redis_link *link, redis_reply *reply, uin
     if (moved == 0)
       BACKEND_RETURN_IF_ERROR(await(link, POLLIN, deadline_ns));
     else if (clock_monotonic_ns() > deadline_ns)
-      return timed_out(); // it trickles
+      return timed_out(); // the reply comes too slowly
   }
   return progress == REPLY_COMPLETE ? NULL : failed("what came is no reply of a Redis");
 }
@@ -284,7 +284,7 @@ static TRITONSERVER_Error *ask(redis_link *link, int count, const char **words, 
                                                     redis_reply_text(reply, 0).data);
 }
 
-// Who we are, which database, and whether it is a Redis that has its data.
+// Logs in, selects the database, and checks that it is a Redis with its data loaded.
 static TRITONSERVER_Error *introduce(redis_link *link, const redis_settings *s,
                                      uint64_t deadline_ns)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hiredis calls the functions below for what it finds; they fill a redis_reply in place of making a
-// tree, so that a reply that is none cannot ask for much memory.
+// hiredis calls the functions below for each item. They fill a redis_reply instead of building a
+// tree, so that a malformed reply cannot make us allocate much memory.
 #include "caches/redis/redis_reply.h"
 
 #include <hiredis.h>
@@ -32,7 +32,7 @@ static void *make_text(const redisReadTask *task, char *text, size_t size)
   return reply->bytes.failed ? NULL : reply;
 }
 
-// Redis 6 and hiredis 1 say more than they need to; both want an object for each thing.
+// Redis 6 and hiredis 1 have additional types; both need an object for each item.
 #if HIREDIS_MAJOR >= 1
 typedef size_t element_count;
 #else
@@ -63,7 +63,7 @@ static void *make_nothing(const redisReadTask *task)
 
 static void keep(void *object)
 {
-  (void)object; // the caller's
+  (void)object; // owned by the caller
 }
 
 static redisReplyObjectFunctions functions = {

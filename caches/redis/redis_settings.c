@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every value is a text in a JSON object; names that nobody knows are passed over, as in Triton.
+// Every value is a text in a JSON object; unknown names are ignored, as in Triton.
 #include "caches/redis/redis_settings.h"
 
 #include "backend_error.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define NS_PER_MS            1000000u
-#define LONGEST_MS           60000 // no request waits for longer, whatever is set
+#define LONGEST_MS           60000 // the longest wait of a request, whatever is set
 #define CONNECT_MS           1000
 #define ANSWER_MS            20
 #define LINKS                8
@@ -40,8 +40,8 @@ static bool read_environment(redis_settings *s)
          (password == NULL || text_replace(&s->password, password));
 }
 
-// A number from `least` to `most`, or what it is by default: absent, and 0 where that is Triton's
-// "for ever".
+// A number from `least` to `most`. The default `otherwise` is for an absent value, and for 0 where
+// that is Triton's "for ever".
 static TRITONSERVER_Error *read_number(const json_t *root, const char *name, int64_t least,
                                        int64_t most, int64_t otherwise, int64_t *number)
 {
@@ -103,7 +103,7 @@ static TRITONSERVER_Error *read_all(const json_t *root, redis_settings *s)
         "Failed to initialize RedisCache, didn't specify address. Must at a minimum specify "
         "'host' and 'port' in the configuration - e.g. tritonserver --cache-config "
         "redis,host=redis --cache-config redis,port=6379 --model-repository=/models ...");
-  if (!text_begins_int64(s->port, &port, &rest)) // as Triton: 0, which nobody listens at
+  if (!text_begins_int64(s->port, &port, &rest)) // as in Triton: 0, where nothing listens
     port = 0;
   free(s->port);
   if (asprintf(&s->port, "%" PRId64, port) < 0) {

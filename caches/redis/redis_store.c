@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One lock for the idle connections, the queue of writes and the state; nothing is sent or received
-// under it. All connections are of one generation: when one of them fails all go, and the thread
-// makes new ones when the time has come (redis_backoff.h).
+// One lock guards the idle connections, the queue of writes and the state; nothing is sent or
+// received under it. All connections belong to one generation: when one fails, all are closed, and
+// the thread makes new ones when due (redis_backoff.h).
 #include "caches/redis/redis_store.h"
 
 #include "backend_error.h"
@@ -20,7 +20,7 @@
 
 #define MOST_QUEUED_BYTES ((size_t)64 << 20)
 #define TELL_AGAIN_NS     UINT64_C(60000000000)
-#define MOST_AT_A_TIME    32 // writes whose replies are waited for together
+#define MOST_AT_A_TIME    32 // writes whose replies are awaited together
 
 typedef enum store_metric {
   METRIC_UP,
@@ -48,17 +48,17 @@ typedef enum store_use {
 struct redis_store {
   redis_settings settings;
   redis_place place;
-  pthread_mutex_t lock; // guards what follows
+  pthread_mutex_t lock; // guards all below
   pthread_cond_t changed;
   redis_backoff backoff;
   uint64_t generation; // of the connections
   redis_link **idle;   // room for settings.link_count
   unsigned idle_count;
-  redis_link *writer; // the thread's; NULL while Redis is down
+  redis_link *writer; // the thread's own; NULL while Redis is down
   list writes;        // redis_writes
   size_t queued_bytes;
-  bool refused[USE_COUNT];        // the log's last word about it
-  uint64_t refused_ns[USE_COUNT]; // when the log said so last; 0: never
+  bool refused[USE_COUNT];        // the log's last message about this use was a refusal
+  uint64_t refused_ns[USE_COUNT]; // when the log last reported a refusal; 0: never
   bool ending, was_up;
   pthread_t thread;
   cache_metric metrics[METRIC_COUNT];
@@ -71,7 +71,7 @@ static void show_state(const redis_store *s)
 
 // ---- losing it ----
 
-// Takes all writes out of the queue. The lock is held.
+// Empties the queue of writes. The lock is held.
 static size_t drop_writes(redis_store *s)
 {
   size_t count = 0;
@@ -86,7 +86,7 @@ static size_t drop_writes(redis_store *s)
   return count;
 }
 
-// A connection of `generation` has failed; others may have before.
+// A connection of `generation` has failed. Others of it may have failed before.
 static void lose(redis_store *s, uint64_t generation, TRITONSERVER_Error *why_owned)
 {
   redis_link *closed[MOST_REDIS_LINKS + 1];
@@ -116,8 +116,7 @@ static void lose(redis_store *s, uint64_t generation, TRITONSERVER_Error *why_ow
   TRITONSERVER_ErrorDelete(why_owned);
 }
 
-// Whether the log is to say what the reply is: a refusal that is news, once a minute at most, and
-// the first success after it.
+// Whether to log the reply: a new refusal, at most once a minute, or the first success after one.
 static bool is_told(redis_store *s, store_use use, bool refused)
 {
   uint64_t now = clock_monotonic_ns();
@@ -153,7 +152,7 @@ static void close_links(redis_link **links, unsigned count)
     redis_link_close(links[--count]);
 }
 
-// All connections, the thread's own behind the others; or none.
+// Opens all connections, the thread's own last; or none.
 static TRITONSERVER_Error *open_links(const redis_store *s, redis_link **links)
 {
   for (unsigned i = 0; i <= s->settings.link_count; i++) {
@@ -167,7 +166,7 @@ static TRITONSERVER_Error *open_links(const redis_store *s, redis_link **links)
   return NULL;
 }
 
-// On the thread, or before it starts.
+// Called on the thread, or before it starts.
 static TRITONSERVER_Error *connect_all(redis_store *s)
 {
   redis_link *links[MOST_REDIS_LINKS + 1];
@@ -190,7 +189,7 @@ static void reconnect(redis_store *s)
   if (e != NULL) {
     LOCK_SCOPE(&s->lock);
     redis_backoff_lost(&s->backoff, clock_monotonic_ns());
-    TRITONSERVER_ErrorDelete(e); // that it is lost has been told
+    TRITONSERVER_ErrorDelete(e); // the loss has been logged
     return;
   }
   BACKEND_LOG_INFO("the response cache's Redis at %s:%s is %s", s->settings.host, s->settings.port,
@@ -219,7 +218,7 @@ static TRITONSERVER_Error *write_batch(redis_store *s, redis_write *const *write
 {
   redis_reply reply = {0};
   TRITONSERVER_Error *e = NULL;
-  uint64_t deadline = clock_monotonic_ns() + s->settings.connect_timeout_ns; // nobody waits for it
+  uint64_t deadline = clock_monotonic_ns() + s->settings.connect_timeout_ns; // no request waits
   for (size_t i = 0; e == NULL && i < count; i++)
     e = send_write(s, writes[i], deadline);
   for (size_t i = 0; e == NULL && i < count * replies_of(s); i++) {
@@ -234,7 +233,7 @@ static TRITONSERVER_Error *write_batch(redis_store *s, redis_write *const *write
   return e;
 }
 
-// Takes some writes. The lock is held.
+// Takes some writes from the queue. The lock is held.
 static size_t take_writes(redis_store *s, redis_write **writes)
 {
   size_t count = 0;
@@ -258,7 +257,7 @@ static void write_some(redis_store *s, uint64_t generation, redis_write *const *
     lose(s, generation, e);
 }
 
-// What is due: one step of the thread. The lock is held, and given up meanwhile.
+// One step of the thread's work. The lock is held, and released during the step.
 static void step(redis_store *s)
 {
   redis_write *writes[MOST_AT_A_TIME];
@@ -317,7 +316,7 @@ void redis_store_put(redis_store *s, redis_write *write)
 
 // ---- reading ----
 
-// NULL: there is none to be had at once.
+// NULL: no connection is free now.
 static redis_link *take_link(redis_store *s, uint64_t *generation)
 {
   LOCK_SCOPE(&s->lock);

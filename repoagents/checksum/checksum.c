@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The repository agent `checksum`: a model loads only while its files have the digests that its
-// configuration gives, as parameters <algorithm>:<file> = <digest in hexadecimal digits>. The
-// algorithms are MD5, as in Triton, and SHA256. Called by the server's load threads; keeps no
-// state.
+// configuration gives as parameters <algorithm>:<file> = <digest in hexadecimal digits>. The
+// algorithms are MD5, as in Triton, and SHA256. Runs on the server's load threads; keeps no state.
 #include "triton/core/tritonrepoagent.h"
 
 #include <errno.h>
@@ -18,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIGEST_BYTES 32 // of the longest
+#define DIGEST_BYTES 32 // the longest
 #define READ_BYTES   65536
 
 #define RETURN_IF_ERROR(expression)                                                                \
@@ -49,7 +48,7 @@ static TRITONSERVER_Error *fail(TRITONSERVER_Error_Code code, const char *format
   return e;
 }
 
-// "<algorithm>:<file>", the algorithm in any case.
+// Splits "<algorithm>:<file>"; the algorithm in any case.
 static TRITONSERVER_Error *parse_key(const char *key, const struct algorithm **algorithm,
                                      const char **file)
 {
@@ -73,7 +72,7 @@ static TRITONSERVER_Error *cannot_read(const char *file, int reason)
               strerror(reason));
 }
 
-// What is no regular file is not waited for. The caller closes *descriptor.
+// Never waits on a FIFO or device. The caller closes *descriptor.
 static TRITONSERVER_Error *open_file(const char *dir, const char *file, int *descriptor)
 {
   char *path;
@@ -92,7 +91,7 @@ static TRITONSERVER_Error *open_file(const char *dir, const char *file, int *des
               "failed to open text file for read %s: expected a regular file", file);
 }
 
-// The file's content into `hash`; 0 or why not.
+// Hashes the file's content; 0 or the reason of the failure.
 static int read_into(int descriptor, gnutls_hash_hd_t hash)
 {
   char *part = malloc(READ_BYTES);

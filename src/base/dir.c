@@ -27,7 +27,7 @@ static int open_dir(int dir, const char *path)
 static int make_dir(int dir, const char *path)
 {
   char part[PATH_MAX];
-  int last = strlen(path) < sizeof part ? fcntl(dir, F_DUPFD_CLOEXEC, 0) : -1;
+  int last = strlen(path) < sizeof(part) ? fcntl(dir, F_DUPFD_CLOEXEC, 0) : -1;
   while (last >= 0 && *path != '\0') {
     size_t length = strcspn(path, "/");
     memcpy(part, path, length);
@@ -109,7 +109,7 @@ static DIR *open_listing(int parent, const char *name)
   AUTO_CLOSE int found = open_dir(parent, name);
   if (found < 0)
     return NULL;
-  snprintf(path, sizeof path, "/proc/self/fd/%d", found);
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", found);
   return chmod(path, 0700) == 0 ? opendir(path) : NULL;
 }
 

@@ -8,9 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum {
-  MAX_DIR_DEPTH = 64
-};
+#define MAX_DIR_DEPTH 64
 
 // Opens `path` and makes missing directories on the way. A descriptor, or -1.
 int dir_open(int dir, const char *path, int flags, mode_t mode);

@@ -38,6 +38,13 @@ size_t text_utf8_length(const char *text, size_t size)
   return 0;
 }
 
+// U+2018 to U+201F.
+bool text_begins_typographic_quote(const char *text, size_t size)
+{
+  const unsigned char *p = (const unsigned char *)text;
+  return size >= 3 && p[0] == 0xE2 && p[1] == 0x80 && p[2] >= 0x98 && p[2] <= 0x9F;
+}
+
 bool text_to_uint64(slice text, uint64_t *value)
 {
   uint64_t result = 0;

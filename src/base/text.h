@@ -14,6 +14,9 @@
 // at least 1.
 size_t text_utf8_length(const char *text, size_t size);
 
+// Is there one of the quotes “ ” „ ‟ ‘ ’ ‚ ‛, which word processors write in place of " and '?
+bool text_begins_typographic_quote(const char *text, size_t size);
+
 // Writes the character `code` as UTF-8; returns its size, 1 to 4 bytes.
 size_t text_put_utf8(char *out, uint32_t code);
 

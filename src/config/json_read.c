@@ -18,10 +18,8 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-  MAX_VALUES = 65536, // in a configuration
-  MAX_SHOWN = 100,    // bytes of a text that a message quotes
-};
+#define MAX_VALUES 65536 // in a configuration
+#define MAX_SHOWN  100   // bytes of a text that a message quotes
 
 // The place of a value in the document: a list from the value up to the root, on the C stack.
 typedef struct json_path {
@@ -378,7 +376,7 @@ static error *take_oneof(const json_path *at, field_ref field, const ProtobufCMe
 static error *read_member(json_source *source, const json_path *at, ProtobufCMessage *message,
                           field_ref *taken)
 {
-  field_ref field;
+  field_ref field = NULL;
   json_token value;
   RETURN_IF_ERROR(find_field(at, message->descriptor, &field));
   RETURN_IF_ERROR(json_source_value(source, &value));

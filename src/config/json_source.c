@@ -7,9 +7,7 @@
 
 #include <string.h>
 
-enum {
-  MAX_SHOWN = 20, // bytes of the text that a message quotes
-};
+#define MAX_SHOWN 20 // bytes of the text that a message quotes
 
 void json_source_init(json_source *s, slice text, size_t max_values)
 {
@@ -94,7 +92,10 @@ static void append_found(const json_source *s, size_t at, buffer *out)
     if (length == 0 || (unsigned char)s->text.data[at] < ' ')
       buffer_append_format(out, "a byte of value %u", (unsigned char)s->text.data[at]);
     else
-      buffer_append_format(out, "'%.*s'", (int)length, s->text.data + at);
+      buffer_append_format(out, "'%.*s'%s", (int)length, s->text.data + at,
+                           text_begins_typographic_quote(s->text.data + at, length)
+                               ? ", a typographic quote: write \" in its place"
+                               : "");
   }
 }
 

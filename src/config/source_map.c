@@ -6,9 +6,7 @@
 
 #include <stdlib.h>
 
-enum {
-  MAX_ENTRIES = 65536, // later fields have the places of the fields around them
-};
+#define MAX_ENTRIES 65536 // later fields have the places of the fields around them
 
 typedef struct source_entry {
   char *path;

@@ -5,9 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-  MAX_SUGGESTED_LENGTH = 64
-};
+#define MAX_SUGGESTED_LENGTH 64
 
 // Edits (insert, remove, replace, swap neighbours) from `a` to `b`, both at most
 // MAX_SUGGESTED_LENGTH long.

@@ -6,10 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-  MAX_LEVELS = 3, // depth of the search for a field in nested messages
-  MAX_PLACES = 3, // suggested messages for a field
-};
+#define MAX_LEVELS 3 // depth of the search for a field in nested messages
+#define MAX_PLACES 3 // suggested messages for a field
 
 static bool at_word(const text_reader *reader, const char *word)
 {

@@ -9,9 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum {
-  TAB_WIDTH = 8
-};
+#define TAB_WIDTH 8
 
 void text_lexer_init(text_lexer *lexer, slice text, const char *file_name)
 {
@@ -299,12 +297,12 @@ error *text_lexer_unescape(text_lexer *lexer, const token *string, buffer *out)
 
 // ---- tokens ----
 
-// Word processors write “ ” „ ‘ ’ ‚ for quotes, three bytes each; a no-break space has two.
+// A no-break space has two bytes, a byte order mark three.
 static const char *advice_for(const text_lexer *lexer)
 {
   const size_t left = (size_t)(lexer->end - lexer->position);
   const unsigned char *at = (const unsigned char *)lexer->position;
-  if (left >= 3 && at[0] == 0xE2 && at[1] == 0x80 && at[2] >= 0x98 && at[2] <= 0x9F)
+  if (text_begins_typographic_quote(lexer->position, left))
     return " It begins a typographic quote: write \" in its place.";
   if (left >= 2 && at[0] == 0xC2 && at[1] == 0xA0)
     return " It begins a no-break space: write a plain one in its place.";

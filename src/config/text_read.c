@@ -13,9 +13,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-enum {
-  MAX_DEPTH = 100
-};
+#define MAX_DEPTH 100
 
 // Steps over `symbol` if it is next; *found tells whether it was.
 static error *take_if(text_reader *reader, char symbol, bool *found)

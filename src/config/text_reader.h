@@ -10,9 +10,7 @@
 #include "config/source_map.h"
 #include "config/text_lexer.h"
 
-enum {
-  TEXT_MAX_SHOWN = 100, // bytes of a token that a message quotes
-};
+#define TEXT_MAX_SHOWN 100 // bytes of a token that a message quotes
 
 // A message that is being read; on the C stack.
 typedef struct text_scope {

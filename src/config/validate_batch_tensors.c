@@ -4,9 +4,7 @@
 #include "config/rules.h"
 #include "config/suggestion.h"
 
-enum {
-  MAX_COMPARED = 256, // names compared with an unknown one
-};
+#define MAX_COMPARED 256 // names compared with an unknown one
 
 // Whether `name` is among the model's inputs or outputs; reports it if not.
 static bool is_known(rules *r, const string_map *names, const char *name, const char *path,

@@ -6,9 +6,7 @@
 
 #include <inttypes.h>
 
-enum {
-  MAX_GROUP_INSTANCES = 4096, // of one group: each is a thread, so a typing error must not pass
-};
+#define MAX_GROUP_INSTANCES 4096 // of one group: each is a thread, so a typing error must not pass
 
 typedef Inference__ModelInstanceGroup instance_group;
 

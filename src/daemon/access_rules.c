@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads them, one listener after the other.
+// Reads the access rules of one listener after the other.
 #include "daemon/access_rules.h"
 
 #include "base/cleanup.h"
@@ -23,7 +23,7 @@ static error *add_restrictions(const restricting_flag *flag, const char *prefix,
   return NULL;
 }
 
-// A pattern that is none forwards nothing, as in Triton.
+// As in Triton, an invalid pattern forwards nothing.
 static error *read_forward(daemon_options *o, const char *flag, const char *pattern,
                            header_forward **forward)
 {
@@ -35,7 +35,7 @@ static error *read_forward(daemon_options *o, const char *flag, const char *patt
   return failure;
 }
 
-// What the flags of a protocol say.
+// The flags of one protocol.
 typedef struct protocol_flags {
   const char *protocol;        // "http"
   restricting_flag restricted; // the protocol's own

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the flags say of who may use a listener and how: keys, forwarded fields, TLS. Read by the
-// main thread before anything is opened; the listeners borrow it.
+// What the flags say about access to each listener: keys, forwarded headers, TLS. The main thread
+// reads them before any port opens; the listeners borrow the result.
 #ifndef NEREID_DAEMON_ACCESS_RULES_H
 #define NEREID_DAEMON_ACCESS_RULES_H
 
@@ -21,11 +21,11 @@ typedef struct access_rules {
   access_policy admin; // at --admin-address and --admin-grpc-address
 } access_rules;
 
-// Errors name the flag. `rules` needs access_rules_fini whatever happens.
+// Errors name the flag. Call access_rules_fini on `rules` even after an error.
 error *access_rules_read(daemon_options *options, access_rules *rules);
 void access_rules_fini(access_rules *rules);
 
-// Says in the log which categories want a key at one listener and none at another that is open.
+// Warns about categories that need a key at one listener and none at another open listener.
 void access_rules_warn(const daemon_options *options, const access_rules *rules);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache gets its settings as Triton hands them over: one JSON object of texts.
+// As Triton does, hands each cache its settings as one JSON object of texts.
 #include "daemon/cache_setup.h"
 
 #include "base/buffer.h"
@@ -25,8 +25,8 @@ static error *read_setting(const char *text, cache_setting *s)
   return NULL;
 }
 
-// Appends the settings of the cache that the flag `first` is of. As in Triton the first of a name
-// counts.
+// Appends the settings of the cache that flag number `first` names. As in Triton, the first setting
+// of a name counts.
 static error *append_settings(const string_list *texts, size_t first, slice cache, buffer *json)
 {
   error *e = NULL;

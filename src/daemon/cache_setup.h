@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of the response cache, handed to the server. At the start, on the main thread.
+// Hands the flags of the response cache to the server. Main thread, at the start.
 #ifndef NEREID_DAEMON_CACHE_SETUP_H
 #define NEREID_DAEMON_CACHE_SETUP_H
 
@@ -7,9 +7,9 @@
 #include "daemon/options.h"
 #include "triton/core/tritonserver.h"
 
-// INVALID_ARG names a flag that cannot be read, or two that do not go together.
+// INVALID_ARG names a flag that cannot be read, or two that exclude each other.
 error *cache_flags_check(const daemon_options *o);
-// They were checked.
+// Call cache_flags_check first.
 error *cache_setup(TRITONSERVER_ServerOptions *options, const daemon_options *o);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes requests of metadata; see call_lines.h.
+// Builds requests from the models' metadata.
 #include "daemon/call_lines.h"
 
 #include "base/checked.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_INLINE     64 // elements of all inputs that are written out
+#define MAX_INLINE     64 // elements of all inputs together that are written out
 #define SERVES_STREAMS "generate_stream"
 
 // ---- URL ----
@@ -32,7 +32,7 @@ static void append_url_part(buffer *out, const char *text)
       buffer_append_format(out, "%%%02X", (unsigned char)*text);
 }
 
-// What listens everywhere is called here.
+// A server that listens at all addresses is called at localhost.
 static void append_authority(buffer *out, const char *where)
 {
   static const char *const everywhere[] = {"0.0.0.0:", "[::]:"};
@@ -80,7 +80,7 @@ typedef struct input {
   const char *datatype;
   const json_t *shape; // as the metadata has it: -1 becomes 1
   size_t elements;
-  size_t bytes; // when binary: a text is its length, and empty
+  size_t bytes; // when binary: empty texts, each only its length
 } input;
 
 static bool read_input(const json_t *from, input *to)
@@ -134,7 +134,7 @@ static json_t *shape_of(const input *in)
   return shape;
 }
 
-// What KServe v2 says of an input; null when memory is short.
+// The input as KServe v2 has it; NULL when memory is short.
 static json_t *input_json(const input *in, bool binary)
 {
   if (binary)
@@ -240,7 +240,7 @@ static bool logs_json(void)
   return settings.format == NEREID_LOG_JSON;
 }
 
-// To a log of JSON lines it goes as one.
+// A JSON log gets the text as a log line.
 static void say(FILE *to, TRITONSERVER_LogLevel level, buffer *text)
 {
   buffer_append_char(text, '\0');
@@ -253,7 +253,7 @@ static void say(FILE *to, TRITONSERVER_LogLevel level, buffer *text)
   fflush(to);
 }
 
-// The message's text, which lives as long as it; "" for an error, which is released.
+// The message's text, valid as long as the message; "" for an error, which is released.
 static slice take_text(TRITONSERVER_Error *e, TRITONSERVER_Message *message)
 {
   const char *text = NULL;

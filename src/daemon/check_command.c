@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the check; see check_command.h.
+// Runs the check.
 #include "daemon/check_command.h"
 
 #include "daemon/check_print.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// The report says it all; but where a log is wanted, there is one.
+// The report says everything; log lines appear only when a log flag asks for them.
 static void quiet(daemon_options *o)
 {
   if (o->log_verbose == 0 && o->log_file[0] == '\0')
@@ -35,7 +35,7 @@ static error *write_out(const buffer *text)
   return written ? NULL : error_new(ERROR_INTERNAL, "failed to write to standard output");
 }
 
-// What stands on the command line is looked at as --model-repository is.
+// Paths on the command line are checked like --model-repository.
 static error *add_paths(daemon_options *o)
 {
   string_list *to = &o->words;

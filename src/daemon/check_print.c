@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports as compilers print theirs; see check_print.h.
+// Prints reports the way compilers do.
 #include "daemon/check_print.h"
 
 #include "base/table.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the command line, and prints what it may hold.
+// Reads the command line, and prints its help.
 #include "daemon/command_line.h"
 
 #include "base/cleanup.h"
@@ -32,8 +32,8 @@ static error *unknown(const command *c, const char *name)
   return error_new(ERROR_INVALID_ARG, "unrecognized option '--%s', see --help", name);
 }
 
-// The flags that begin with `name`. Where one of them is Triton's and the others are not, it is
-// that one: what is short enough there is short enough here.
+// The flags that begin with `name`. Where exactly one of them is Triton's, it is chosen: an
+// abbreviation that is unambiguous in Triton is unambiguous here.
 typedef struct matches {
   size_t count, of_triton;
   const option *last, *last_of_triton;
@@ -56,7 +56,7 @@ static matches look_up_prefix(const command *c, const char *name, buffer *all)
   return m;
 }
 
-// The flag with this name, or the only one that begins so.
+// The flag with this name, or the only flag that begins with it.
 static error *find_option(const command *c, const char *name, const option **found)
 {
   for (size_t i = 0; (*found = option_at(c, i)) != NULL; i++)
@@ -79,7 +79,7 @@ typedef struct argument {
   const char *value;
 } argument;
 
-// What was typed: flags, and with a command words, in any order.
+// The command line as typed: flags and, with a command, words, in any order.
 typedef struct command_line {
   int count;
   char **words;
@@ -112,7 +112,7 @@ static error *unexpected(const char *word)
                    word, nearest.best);
 }
 
-// What is no flag: the command, or a word for it.
+// Takes a word that is not a flag: the command, or an argument of it.
 static error *take_word(command_line *l, char *word)
 {
   if (l->command != NULL) {
@@ -123,7 +123,7 @@ static error *take_word(command_line *l, char *word)
   return l->command != NULL ? NULL : unexpected(word);
 }
 
-// Takes the flag at *at and its value, which may be the next word; then *at is behind them.
+// Takes the flag at *at and its value, which may be the next word. Moves *at behind them.
 static error *read_flag(const command *c, char *const *words, int count, int *at, argument *taken)
 {
   const char *word = words[(*at)++];
@@ -157,7 +157,7 @@ error *command_line_read_flag(char *const *words, int count, int *at, const opti
   return e;
 }
 
-// A flag that is meant for what the command wraps.
+// Refuses a flag that is meant for the wrapped command line.
 static error *check_wrapping(const command *c, const option *o)
 {
   bool own = o < option_table || o >= option_table + option_count || strcmp(o->name, "help") == 0;
@@ -178,12 +178,12 @@ static error *take_flag(command_line *l, int *at)
   return NULL;
 }
 
-// Behind "--" all are words.
+// After "--" everything is a word.
 static error *take_all(command_line *l)
 {
   bool flags = true;
   if (l->count > 1 && strcmp(l->words[l->count - 1], "--") == 0)
-    l->count--; // nothing stands behind it
+    l->count--; // nothing follows it
   for (int at = 1; at < l->count;) {
     const char *word = l->words[at];
     if (flags && l->command != NULL && strcmp(word, "--") == 0) {
@@ -199,7 +199,7 @@ static error *take_all(command_line *l)
   return NULL;
 }
 
-// Triton's words first.
+// The message begins with Triton's words.
 static error *bad_option(const option *o, error *cause_owned)
 {
   error *e = error_new(error_get_code(cause_owned), "Bad option: \"--%s\". %s", o->name,
@@ -208,7 +208,7 @@ static error *bad_option(const option *o, error *cause_owned)
   return e;
 }
 
-// A list of the command line replaces that of the file.
+// A list on the command line replaces the file's.
 static error *apply_arguments(daemon_options *options, const argument *arguments, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
@@ -224,7 +224,8 @@ static error *apply_arguments(daemon_options *options, const argument *arguments
   return NULL;
 }
 
-// As in Triton, who says anything of clients' certificates wants TLS; where there is a certificate.
+// As in Triton, giving --grpc-use-ssl-mutual turns TLS on, with any value, if there is a
+// certificate.
 static void read_grpc_tls(daemon_options *options, const argument *arguments, size_t count)
 {
   bool asked = false;
@@ -238,8 +239,8 @@ static void read_grpc_tls(daemon_options *options, const argument *arguments, si
       options->grpc_tls.use || (asked && options->grpc_tls.certificate_file[0] != '\0');
 }
 
-// What Vertex AI's containers say, as Triton takes it. They have neither port open unless a flag
-// says so.
+// As Triton, reads the variables that Vertex AI sets in containers. HTTP and gRPC are then off
+// unless a flag turns them on.
 static void read_vertex_ai_mode(daemon_options *options)
 {
   const char *mode = getenv("AIP_MODE");
@@ -281,10 +282,10 @@ error *command_line_read(daemon_options *options, int argument_count, char **wor
   l.flags = calloc((size_t)argument_count + 1, sizeof(*l.flags));
   l.rest = calloc((size_t)argument_count + 1, sizeof(*l.rest));
   error *e = l.flags == NULL || l.rest == NULL ? error_no_memory() : take_all(&l);
-  options->command = l.command; // whose usage it is, also after an error
+  options->command = l.command; // for the usage text, also after an error
   if (e == NULL)
     e = read_options_from(options, false, &l);
-  if (e == NULL && options->secure) { // which has other defaults
+  if (e == NULL && options->secure) { // has other defaults
     daemon_options_fini(options);
     e = read_options_from(options, true, &l);
   }

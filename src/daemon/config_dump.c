@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the table of flags; see config_dump.h.
+// Prints the table of flags.
 #include "daemon/config_dump.h"
 
 #include "base/cleanup.h"
@@ -14,7 +14,7 @@
 
 // ---- secrets ----
 
-// "<category>,...:<key>=<value>": the value opens the API.
+// In "<category>,...:<key>=<value>" the value is a secret key.
 static bool is_restriction(const option *o)
 {
   static const char *const names[] = {"restricted-api", "http-restricted-api",
@@ -25,7 +25,7 @@ static bool is_restriction(const option *o)
   return false;
 }
 
-// "<what>,<setting>=<value>": the setting's name tells.
+// In "<what>,<setting>=<value>" the setting's name tells whether the value is secret.
 static bool names_secret(slice setting)
 {
   static const char *const words[] = {"password", "passphrase", "secret", "token", "credential"};
@@ -109,7 +109,7 @@ static void append_value(buffer *out, const option *o, const daemon_options *opt
   }
 }
 
-// Another name of a flag that comes earlier in the table.
+// Whether it is a second name for a flag earlier in the table.
 static bool is_alias(const option *o)
 {
   for (const option *other = option_table; other < o; other++)
@@ -138,7 +138,7 @@ static bool differs(const option *o, const daemon_options *options, const daemon
   return !slice_equal(buffer_view(&value), buffer_view(&other));
 }
 
-// The names of flags whose value is another one than without any flag.
+// The names of flags whose value differs from the default.
 static error *append_changed(buffer *out, const daemon_options *options)
 {
   daemon_options usual;
@@ -208,5 +208,5 @@ void config_metric_free(config_metric *made)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricDelete(made->metric));
   if (made->family != NULL)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricFamilyDelete(made->family));
-  *made = (config_metric){NULL};
+  *made = (config_metric){0};
 }

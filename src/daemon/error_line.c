@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See error_line.h. No state.
+// No state.
 #include "daemon/error_line.h"
 
 #include "base/table.h"

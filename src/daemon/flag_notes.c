@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The notes, in the order of docs/compatibility.md; see flag_notes.h.
+// The notes, in the order of docs/compatibility.md.
 #include "daemon/flag_notes.h"
 
 #include <string.h>
@@ -106,7 +106,7 @@ static error *refuse(const flag_note *note, const char *value)
                    value, note->text);
 }
 
-// Booleans and lists are what a value of is refused.
+// Only booleans and lists have values that are refused.
 static error *check_one(const daemon_options *options, const flag_note *note)
 {
   const option *o = option_find(note->flag);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the variables once. The names are those of FileDescriptorName= in the unit.
+// Reads the variables once. The names are FileDescriptorName= in the unit.
 #include "daemon/inherited.h"
 
 #include "base/number.h"

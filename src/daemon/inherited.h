@@ -10,14 +10,14 @@
 
 typedef struct inherited inherited;
 
-// None where there are none; INVALID_ARG for variables that make no sense. No process that is
-// started later gets any.
+// Errors: INVALID_ARG for malformed variables. Processes started later inherit none of the sockets.
 error *inherited_read(inherited **result);
 
-// The descriptor that the unit calls `name`, once; the caller's from then on. 0: there is none.
+// The descriptor that the unit calls `name`. The caller owns it; a second call finds nothing. 0:
+// there is none.
 int inherited_take(inherited *sockets, const char *name);
 
-// Warns of what nobody has taken, closes it and frees; NULL is allowed.
+// Warns about sockets that were not taken, closes them and frees; NULL is allowed.
 void inherited_free(inherited *sockets);
 
 #endif

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-// Signals are taken by main alone, from a descriptor; a client that leaves, and a file that may not
-// grow any more, are errors of their writes.
+// The main thread alone takes signals, from a descriptor. A client that leaves (SIGPIPE), or a file
+// at its size limit (SIGXFSZ), is an error of the write instead.
 static void set_signals(void)
 {
   sigset_t set;
@@ -29,7 +29,7 @@ static void set_signals(void)
   signal(SIGXFSZ, SIG_IGN);
 }
 
-// As many descriptors as the system lets us have: each connection is one.
+// Each connection needs a descriptor, so raise the limit as far as the system allows.
 static void raise_descriptor_limit(void)
 {
   struct rlimit limit;
@@ -47,15 +47,15 @@ static int print_help(const command *c)
   return written && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-// What large requests used goes back to the system; what this leaves to malloc is small.
+// The memory of large requests goes back to the system; malloc keeps only small blocks.
 static void set_allocator(void)
 {
   mallopt(M_MMAP_THRESHOLD, 256 << 10); // else it grows with the blocks that are freed
   mallopt(M_TRIM_THRESHOLD, 256 << 10);
 }
 
-// While there is one thread: backends load beside others that read the environment. An operator's
-// own value stays.
+// Sets the variables while there is only one thread: backends load beside others that read the
+// environment. A value that the operator has set stays.
 static void set_environment(void)
 {
   for (const backend_traits *t = backend_table; t->name != NULL; t++)
@@ -65,7 +65,7 @@ static void set_environment(void)
 
 static error *serve(daemon_options *options, access_rules *rules, int *status)
 {
-  set_signals(); // before there is anything that a signal could leave behind
+  set_signals(); // before anything exists that a signal could leave behind
   if (options->command != NULL)
     RETURN_IF_ERROR(options->command->prepare(options));
   RETURN_IF_ERROR(options_check(options));

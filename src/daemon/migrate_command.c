@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the other command line; see migrate_command.h.
+// Reads the Triton command line.
 #include "daemon/migrate_command.h"
 
 #include "base/cleanup.h"
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOGETHER 2 // lines that are of no flag alone
+#define TOGETHER 2 // findings about several flags together
 
 // ---- flags ----
 
@@ -30,8 +30,8 @@ static bool is_program(const char *word)
   return strcmp(name, "tritonserver") == 0 || strcmp(name, "nereid") == 0;
 }
 
-// Where flags begin: behind the word that names the program, and is not the value of another's flag
-// (docker run --name tritonserver ...).
+// Where the flags begin: after the word that names the program. A word that is the value of another
+// program's flag does not count (docker run --name tritonserver ...).
 static size_t first_flag(const string_list *words)
 {
   bool is_value = false;
@@ -43,13 +43,13 @@ static size_t first_flag(const string_list *words)
   return 0;
 }
 
-// What is no finding about the flags.
+// An error that says nothing about the flags.
 static bool is_memory(const error *e)
 {
   return e != NULL && error_get_code(e) == ERROR_UNAVAILABLE;
 }
 
-// The value as notes have it.
+// The value in the spelling of the notes.
 static const char *meaning(daemon_options *given, const option *o, const char *value)
 {
   const void *field = option_field(given, o);
@@ -58,7 +58,7 @@ static const char *meaning(daemon_options *given, const option *o, const char *v
   return o->kind == OPTION_CHOICE ? *(char *const *)field : value;
 }
 
-// Without the flag's name, which stands before it already.
+// The error's text without the flag's name, which stands before it already.
 static const char *reason(const error *e, const char *word)
 {
   const char *text = error_message(e);
@@ -77,8 +77,8 @@ static error *keep(migrate_report *r, const option *o, const char *value)
   return error_no_memory();
 }
 
-// Why the repository cannot be read here, or NULL. It is part of nereid's command line all the
-// same: in a container it may be there.
+// Why the repository cannot be read here, or NULL. The flag stays in nereid's command line: the
+// directory may exist in a container.
 static const char *fault_of_repository(const option *o, const char *path)
 {
   if (o->field != option_find("model-repository")->field)
@@ -110,7 +110,7 @@ static error *add_known(migrate_report *r, daemon_options *given, const option *
                             option_is_of_triton(o) ? "" : "nereid's own, not in Triton");
 }
 
-// A word behind it that is no flag counts as its value.
+// If the next word is no flag, it counts as the unknown flag's value.
 static error *add_unknown(migrate_report *r, const string_list *words, int first, int *at,
                           const error *e)
 {
@@ -189,7 +189,7 @@ static error *check_models(migrate_report *r, TRITONSERVER_ServerOptions *s, boo
   return e;
 }
 
-// Those that can be read are checked.
+// Keeps only the repositories that can be read.
 static error *leave_readable(daemon_options *o)
 {
   const option *flag = option_find("model-repository");
@@ -212,18 +212,18 @@ static error *try_start(daemon_options *o)
   return e;
 }
 
-// What a start with these flags would say, and the models.
+// Adds the errors that a start with these flags would give, and the check of the models.
 static error *try_options(migrate_report *r, daemon_options *o, bool load)
 {
   TRITONSERVER_ServerOptions *s = NULL;
-  bool is_known = o->model_repositories.count == 0 && r->refused_count > 0; // why there is none
+  bool is_known = o->model_repositories.count == 0 && r->refused_count > 0; // refused flags say why
   RETURN_IF_ERROR(quiet(o));
   error *e = is_known ? NULL : try_start(o);
   bool told = e != NULL;
   RETURN_IF_ERROR(add_refusal(r, e));
   RETURN_IF_ERROR(leave_readable(o));
   e = server_setup_options(o, &s);
-  if (e != NULL && told && !is_memory(e)) { // mostly the same
+  if (e != NULL && told && !is_memory(e)) { // mostly the same error
     error_free(e);
     return NULL;
   }

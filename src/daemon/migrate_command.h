@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nereid migrate: reads a command line of Triton's as this server would, flag by flag, lets the
-// library check the models that it names (nereid/nereid.h), and prints what differs. Main thread.
+// nereid migrate: reads a Triton command line flag by flag as this server would, has the library
+// check the models that it names (nereid/nereid.h), and prints the differences. Main thread.
 #ifndef NEREID_DAEMON_MIGRATE_COMMAND_H
 #define NEREID_DAEMON_MIGRATE_COMMAND_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints in two ways; see migrate_report.h.
+// Prints the report as text and as JSON.
 #include "daemon/migrate_report.h"
 
 #include "base/table.h"
@@ -44,7 +44,7 @@ error *migrate_report_add(migrate_report *r, const char *word, const char *value
   return f->word != NULL && f->note != NULL ? NULL : error_no_memory();
 }
 
-// Notes of flags that are not given.
+// Whether the note is about a flag that is not given.
 static bool is_left_out(const migrate_report *r, const flag_note *note)
 {
   return note->effect == FLAG_NOT_GIVEN && !string_list_contains(&r->given, note->flag);

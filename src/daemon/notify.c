@@ -27,7 +27,7 @@ void notify_service_manager(const char *state)
   int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0)
     return;
-  // Best effort: a manager that does not listen is its own problem.
+  // Best effort: errors are ignored.
   (void)sendto(descriptor, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
   close(descriptor);

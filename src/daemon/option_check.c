@@ -33,8 +33,8 @@ static error *check_two(const listening *a, const listening *b)
   return NULL;
 }
 
-// A file's permissions say who is an operator: neither ports nor abstract names have any. What else
-// listens there would give everybody those rights.
+// The file's permissions say who may use the admin address; ports and abstract names have none.
+// Another listener at the same address would give all its clients these rights.
 static error *check_admin(const daemon_options *o, const char *flag, const char *address)
 {
   if (address[0] == '\0')
@@ -51,7 +51,7 @@ static error *check_admin(const daemon_options *o, const char *flag, const char 
   return NULL;
 }
 
-// Two listeners in one place.
+// No two listeners may share an address.
 static error *check_addresses(const daemon_options *o)
 {
   const listening http = {"http", o->allow_http, o->http.listen.address, o->http.listen.port};

@@ -27,7 +27,7 @@
   ROW(group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, help)
 #define LIST(group, name, value, field, help)                                                      \
   ROW(group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help)
-// What Triton reads with no regard to sense.
+// A number that is out of range is adjusted, as in Triton.
 #define COUNT(group, name, value, field, least, most, default_value, help)                         \
   ROW(group, name, value, OPTION_COUNT, FIELD(field), least, most, default_value, help)
 #define PORT(group, name, field, default_value)                                                    \
@@ -54,7 +54,7 @@ const option option_table[] = {
     FLAG(GLOBAL, "help", help, "Print this text and exit."),
     FLAG(GLOBAL, "version", version, "Print nereid's version and exit. Not in Triton."),
     FLAG(GLOBAL, "show-calls", show_calls,
-         "When the start is over, show a call with curl for each model. Not in Triton."),
+         "After the start, print a curl command for each model. Not in Triton."),
     TEXT(GLOBAL, "config", "<file>", config_file, "",
          "Read flags from a YAML file: a mapping of flag names to values. The command line wins. "
          "Not in "
@@ -63,39 +63,39 @@ const option option_table[] = {
     BOOL(GLOBAL, "exit-on-error", exit_on_error, "true",
          "Exit when a start-up model does not load. Otherwise serve the others."),
     COUNT(GLOBAL, "exit-timeout-secs", "<seconds>", exit_timeout_seconds, 0, UINT_MAX, "30",
-          "How long to wait for requests and models when the server is stopped; below 0 is 0."),
+          "How long a stop waits for requests and models; below 0 is 0."),
     INTEGER(GLOBAL, "shutdown-delay-secs", "<seconds>", shutdown_delay_seconds, 0, 3600, "0",
-            "How long to serve on, not ready, before the server stops: for load balancers. Not in "
-            "Triton."),
+            "How long the server goes on serving, reported as not ready, before it stops: for load "
+            "balancers. Not in Triton."),
     CHOICE(GLOBAL, "listen", "start|ready", listen, "start",
-           "When HTTP and gRPC take connections: before the start-up models load, or after, as "
-           "Triton. Not in Triton."),
+           "When HTTP and gRPC accept connections: before the start-up models load, or after, as "
+           "Triton does. Not in Triton."),
     BOOL(GLOBAL, "strict-readiness", strict_readiness, "true",
          "Ready only while every model is. Otherwise ready once start-up is over."),
 
     FLAG(SECURITY, "secure", secure,
-         "Admin requests with a key or at the admin address only, short timeouts, not as root; see "
+         "Admin requests need a key or the admin address, timeouts are short, root is refused; see "
          "docs/security.md. Not in Triton."),
     CHOICE(SECURITY, "security", "triton|strict", security, "triton",
            "strict is --secure. Not in Triton."),
     FLAG(SECURITY, "allow-root", allow_root, "Run as root under --secure, too. Not in Triton."),
     FLAG(SECURITY, "allow-model-upload", allow_model_upload,
-         "Take files of models, and configurations that name other code, from other machines, too. "
+         "Accept model files, and configurations that name other code, from other machines, too. "
          "Not in Triton."),
     LIST(SECURITY, "restricted-api", "<category>,...:<key>=<value>", restricted_apis,
-         "Categories that want the header <key> with this value, at all listeners; a value "
-         "file:<path>, "
-         "cred:<name> or env:<name> is read from there. May be repeated. Not in Triton."),
+         "Categories that require the header <key> with this value, at all listeners; a value "
+         "file:<path>, cred:<name> or env:<name> is read from that place. May be repeated. Not in "
+         "Triton."),
     TEXT(SECURITY, "unix-socket-mode", "<octal>", unix_socket_mode, "",
-         "Permissions of Unix sockets' files; as the umask says when empty. Not in Triton."),
+         "Permissions of Unix sockets' files. Empty: the umask decides. Not in Triton."),
     TEXT(SECURITY, "admin-address", "unix:/<path>", admin_address, "",
-         "Unix socket for an operator on this machine: HTTP, where admin requests and uploads are "
-         "taken and no keys are wanted. None when empty. Not in Triton."),
+         "Unix socket for an operator on this machine: HTTP that accepts admin requests and "
+         "uploads without keys. Empty: none. Not in Triton."),
     TEXT(SECURITY, "admin-grpc-address", "unix:/<path>", admin_grpc_address, "",
          "The same for gRPC. Not in Triton."),
     TEXT(SECURITY, "admin-socket-mode", "<octal>", admin_socket_mode, "600",
-         "Permissions of the admin addresses' files: who may write to one is an operator. Not in "
-         "Triton."),
+         "Permissions of the admin addresses' files: a user that may write to one is an operator. "
+         "Not in Triton."),
     BOOL(SECURITY, "allow-client-shm", allow_client_shm, "false",
          "Clients may register memory that they share with the server: any object below /dev/shm "
          "that the server may open."),
@@ -108,29 +108,27 @@ const option option_table[] = {
     CHOICE(LOGGING, "log-format", "default|ISO8601|json", log_format, "default",
            "Form of a line. json is not in Triton."),
     TEXT(LOGGING, "log-file", "<path>", log_file, "",
-         "File that lines are appended to. Standard output and error when empty."),
+         "File to which lines are appended. Empty: standard output and error."),
     TEXT(LOGGING, "access-log", "<path>", access_log, "",
-         "File that a line for each request is appended to, - for standard output. None when "
-         "empty. Not in Triton."),
+         "File to which a line per request is appended; - is standard output. Empty: none. Not in "
+         "Triton."),
 
     LIST(REPOSITORY, "model-repository", "<path>", model_repositories,
          "Directory of models. May be repeated."),
     LIST(REPOSITORY, "model-store", "<path>", model_repositories, "Same as --model-repository."),
     LIST(REPOSITORY, "model-repository-allow", "<path>", model_repository_allows,
-         "Under --secure, links in a repository are followed below this directory, too; otherwise "
-         "they "
-         "are followed wherever they lead. May be repeated. Not in Triton."),
+         "Under --secure, links in a repository may lead below this directory, too. Without "
+         "--secure all links are followed. May be repeated. Not in Triton."),
     CHOICE(
         REPOSITORY, "model-control-mode", "none|explicit|poll|ondemand", model_control_mode, "none",
-        "none: load all models at the start. explicit: those of --load-model, and what the load "
-        "endpoint is asked for. poll: all models, and what comes, goes or changes later. ondemand "
-        "(not in Triton): as explicit, and a request for a model that is not loaded loads it."),
-    TEXT(
-        REPOSITORY, "model-memory-budget", "<bytes>[K|M|G|T]", model_memory_budget, "0",
-        "Memory of the loaded models together under ondemand: models that nobody uses are unloaded "
-        "for others, the longest unused first; 0 for no limit. K is 1024. Not in Triton."),
+        "none: load all models at the start. explicit: load those of --load-model, and others by "
+        "the load endpoint. poll: load all models, and follow later changes of the repositories. "
+        "ondemand (not in Triton): as explicit, and a request loads a model that is not loaded."),
+    TEXT(REPOSITORY, "model-memory-budget", "<bytes>[K|M|G|T]", model_memory_budget, "0",
+         "Memory of all loaded models together under ondemand. Unused models are unloaded for "
+         "others, the longest unused first. 0: no limit. K is 1024. Not in Triton."),
     COUNT(REPOSITORY, "repository-poll-secs", "<seconds>", repository_poll_secs, 0, INT32_MAX, "15",
-          "Seconds between two looks at the repositories under poll; 0: none after the start."),
+          "Seconds between two checks of the repositories under poll; 0: only at the start."),
     LIST(REPOSITORY, "load-model", "<name>", load_models,
          "Model to load at the start under explicit control. May be repeated; * alone is all."),
     BOOL(REPOSITORY, "strict-model-config", strict_model_config, "false",
@@ -144,7 +142,7 @@ const option option_table[] = {
     COUNT(REPOSITORY, "model-load-retry-count", "<count>", model_load_retry_count, INT_MIN, 1000000,
           "0", "How often a failed load is tried again; below 0 is for ever."),
     BOOL(REPOSITORY, "model-namespacing", model_namespacing, "false",
-         "A model's name is its own within its repository only."),
+         "Model names need be unique only within a repository."),
 
     BOOL(HTTP, "allow-http", allow_http, "true", "Serve HTTP."),
     TEXT(HTTP, "http-address", "<address>", http.listen.address, "0.0.0.0",
@@ -155,30 +153,28 @@ const option option_table[] = {
     COUNT(HTTP, "http-thread-count", "<count>", http.thread_count, 0, 1024, "0",
           "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
     INTEGER(HTTP, "http-busy-poll-us", "<us>", http.busy_poll_us, 0, 10000, "50",
-            "How long a thread looks again before it sleeps, when its clients come back at once; "
-            "0 for never. Not in Triton."),
+            "How long a thread polls before it sleeps, while its clients send requests without a "
+            "pause; 0: never. Not in Triton."),
     TEXT(HTTP, "http-max-input-size", "[total:]<bytes>", http_max_input_size, "67108864",
-         "Most bytes of a request's JSON part, of a raw input and of an unpacked body. With total: "
-         "(not in Triton) or --secure of the whole body, binary tensors too."),
+         "Largest JSON part of a request, raw input or unpacked body, in bytes. With total: (not "
+         "in Triton) or --secure the largest whole body, including binary tensors."),
     INTEGER(HTTP, "http-max-connections", "<count>", http.connection_limit, 0, 1000000, "10000",
-            "Open connections, 0 for as many as there are descriptors; 32 more are for health and "
-            "admin requests, the rest wait. Not in Triton."),
-    INTEGER(
-        HTTP, "http-max-inflight-bytes", "<bytes>", http.max_inflight_bytes, 0, INT64_MAX, "0",
-        "Bytes of all requests that are held at a time, and as much again of their answers; 0 for "
-        "a quarter of the memory. Not in Triton."),
+            "Open connections; 0: as many as there are descriptors. 32 more are for health and "
+            "admin requests; further connections wait. Not in Triton."),
+    INTEGER(HTTP, "http-max-inflight-bytes", "<bytes>", http.max_inflight_bytes, 0, INT64_MAX, "0",
+            "Bytes of all requests in memory at a time, and the same again for their answers; 0: a "
+            "quarter of the memory. Not in Triton."),
     TIMEOUT(HTTP, "http-header-timeout-ms", http.header_timeout_ms, "10000",
-            "For a request's headers, 0 for none. Not in Triton."),
+            "Time limit for a request's headers; 0: none. Not in Triton."),
     TIMEOUT(HTTP, "http-body-timeout-ms", http.body_timeout_ms, "30000",
-            "For a body that makes no progress, 0 for none. Not in Triton."),
+            "Time limit for a body without progress; 0: none. Not in Triton."),
     TIMEOUT(HTTP, "http-write-timeout-ms", http.write_timeout_ms, "30000",
-            "For a client that does not take its reply, 0 for none. Not in Triton."),
-    INTEGER(
-        HTTP, "http-min-rate", "<bytes>", http.min_rate, 0, INT_MAX, "256",
-        "Bytes per second, over the time that the body or write timeout gives, that a body or a "
-        "long reply must move to be making progress; 0 for any. Not in Triton."),
+            "Time limit for a client that does not read its reply; 0: none. Not in Triton."),
+    INTEGER(HTTP, "http-min-rate", "<bytes>", http.min_rate, 0, INT_MAX, "256",
+            "Progress is at least so many bytes per second of a body or a long reply, over the "
+            "time of the body or write timeout; 0: any number. Not in Triton."),
     TIMEOUT(HTTP, "http-idle-timeout-ms", http.idle_timeout_ms, "75000",
-            "For a connection between two requests, 0 for none. Not in Triton."),
+            "Time limit for a connection between two requests; 0: none. Not in Triton."),
     LIST(HTTP, "http-restricted-api", "<category>,...:<key>=<value>", http_restricted_apis,
          "As --restricted-api, for HTTP. May be repeated."),
     TEXT(HTTP, "http-header-forward-pattern", "<expression>", http_header_forward_pattern, "",
@@ -193,7 +189,7 @@ const option option_table[] = {
     TEXT(HTTP, "http-server-key", "<file>", http_tls.key_file, "",
          "The certificate's private key, in PEM format. Not in Triton."),
     TEXT(HTTP, "http-root-cert", "<file>", http_tls.root_file, "",
-         "Whom clients' certificates must come from, in PEM format. Not in Triton."),
+         "Certificates that must have signed clients' certificates, in PEM format. Not in Triton."),
 
     BOOL(GRPC, "allow-grpc", allow_grpc, "true", "Serve gRPC."),
     TEXT(GRPC, "grpc-address", "<address>", grpc.listen.address, "0.0.0.0",
@@ -204,51 +200,49 @@ const option option_table[] = {
     COUNT(GRPC, "grpc-infer-thread-count", "<count>", grpc.thread_count, 0, 128, "0",
           "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
     COUNT(GRPC, "grpc-infer-allocation-pool-size", "<count>", grpc_unused_count, 0, INT_MAX, "8",
-          "Not needed: accepted for Triton's sake."),
+          "Without effect: accepted because Triton has it."),
     COUNT(GRPC, "grpc-max-response-pool-size", "<count>", grpc_unused_count, 0, INT_MAX,
-          "2147483647", "Not needed: accepted for Triton's sake."),
+          "2147483647", "Without effect: accepted because Triton has it."),
     INTEGER(GRPC, "grpc-max-connections", "<count>", grpc.connection_limit, 0, 1000000, "10000",
-            "Open connections, 0 for as many as there are descriptors; further ones wait. Not in "
-            "Triton."),
-    INTEGER(
-        GRPC, "grpc-max-inflight-bytes", "<bytes>", grpc.max_inflight_bytes, 0, INT64_MAX, "0",
-        "Bytes of all requests that are held at a time, and as much again of their answers; 0 for "
-        "a quarter of the memory. Not in Triton."),
+            "Open connections; 0: as many as there are descriptors. Further connections wait. Not "
+            "in Triton."),
+    INTEGER(GRPC, "grpc-max-inflight-bytes", "<bytes>", grpc.max_inflight_bytes, 0, INT64_MAX, "0",
+            "Bytes of all requests in memory at a time, and the same again for their answers; 0: a "
+            "quarter of the memory. Not in Triton."),
     TIMEOUT(GRPC, "grpc-handshake-timeout-ms", grpc.handshake_timeout_ms, "10000",
-            "For a connection to begin, 0 for none. Not in Triton."),
+            "Time limit for a connection's handshake; 0: none. Not in Triton."),
     TIMEOUT(GRPC, "grpc-body-timeout-ms", grpc.body_timeout_ms, "30000",
-            "For a request's message that makes no progress, 0 for none. Not in Triton."),
+            "Time limit for a request's message without progress; 0: none. Not in Triton."),
     TIMEOUT(GRPC, "grpc-write-timeout-ms", grpc.write_timeout_ms, "30000",
-            "For a client that takes nothing of what it is sent, 0 for none. Not in Triton."),
+            "Time limit for a client that reads nothing; 0: none. Not in Triton."),
     BOOL(GRPC, "grpc-use-ssl", grpc_tls.use, "false", "TLS."),
     BOOL(GRPC, "grpc-use-ssl-mutual", grpc_tls.mutual, "false",
-         "TLS, and clients need certificates that --grpc-root-cert vouches for. false is TLS too "
-         "where --grpc-server-cert is given."),
+         "TLS, and clients need certificates signed by --grpc-root-cert. false is TLS too where "
+         "--grpc-server-cert is given."),
     TEXT(GRPC, "grpc-server-cert", "<file>", grpc_tls.certificate_file, "",
          "Certificate, in PEM format."),
     TEXT(GRPC, "grpc-server-key", "<file>", grpc_tls.key_file, "", "Its key, in PEM format."),
     TEXT(GRPC, "grpc-root-cert", "<file>", grpc_tls.root_file, "",
-         "Certificates that those of clients must come from, in PEM format."),
+         "Certificates that must have signed clients' certificates, in PEM format."),
     CHOICE(GRPC, "grpc-infer-response-compression-level", "none|low|medium|high",
            grpc_compression_level, "none",
-           "How much replies are packed, for clients that take it."),
+           "How strongly replies are compressed, for clients that accept it."),
     COUNT(GRPC, "grpc-keepalive-time", "<ms>", grpc.keepalive_time_ms, 0, INT_MAX, "7200000",
-          "How long a connection may be silent before it is asked for a sign; 0 for ever."),
+          "How long a connection may be silent before the server pings it; 0: for ever."),
     COUNT(GRPC, "grpc-keepalive-timeout", "<ms>", grpc.keepalive_timeout_ms, 1, INT_MAX, "20000",
-          "For that sign."),
+          "Time limit for the answer to a keepalive ping."),
     BOOL(GRPC, "grpc-keepalive-permit-without-calls", grpc.keepalive_without_calls, "false",
-         "Ask connections without calls, too."),
+         "Ping connections without calls, too."),
     COUNT(GRPC, "grpc-http2-max-pings-without-data", "<count>", grpc_unused_count, 0, INT_MAX, "2",
-          "Not needed: the server asks once, and waits."),
+          "Without effect: the server pings once, and waits."),
     COUNT(GRPC, "grpc-http2-min-recv-ping-interval-without-data", "<ms>", grpc.min_ping_interval_ms,
-          0, INT_MAX, "300000",
-          "A client that sends no data and pings more often than that is struck."),
+          0, INT_MAX, "300000", "A client that sends no data and pings more often gets a strike."),
     COUNT(GRPC, "grpc-http2-max-ping-strikes", "<count>", grpc.max_ping_strikes, 0, INT_MAX, "2",
-          "Strikes after which a client is sent away; 0 for never."),
+          "Strikes after which a client is disconnected; 0: never."),
     COUNT(GRPC, "grpc-max-connection-age", "<ms>", grpc.max_connection_age_ms, 0, INT_MAX, "0",
-          "After which a client is asked to connect anew; 0 for never."),
+          "Age of a connection at which its client is asked to reconnect; 0: never."),
     COUNT(GRPC, "grpc-max-connection-age-grace", "<ms>", grpc.max_connection_age_grace_ms, 0,
-          INT_MAX, "0", "For its calls to end; 0 for any time."),
+          INT_MAX, "0", "Time for the calls of such a connection to end; 0: no limit."),
     LIST(GRPC, "grpc-restricted-protocol", "<category>,...:<key>=<value>",
          grpc_restricted_protocols,
          "As --restricted-api, for gRPC, whose header is triton-grpc-protocol-<key>. May be "
@@ -261,13 +255,13 @@ const option option_table[] = {
          "Metrics of GPUs, where there are any."),
     BOOL(METRICS, "allow-cpu-metrics", allow_cpu_metrics, "true", "CPU use and memory."),
     TEXT(METRICS, "metrics-address", "<address>", metrics.address, "",
-         "Address to listen on, as of HTTP; that one when empty."),
+         "Address to listen on, as --http-address. Empty: the same address."),
     PORT(METRICS, "metrics-port", metrics.port, "8002"),
     FLAG(METRICS, "metrics-on-http", metrics_on_http,
-         "Serve GET /metrics at the HTTP port, too, to whoever may read statistics. Not in "
+         "Serve GET /metrics at the HTTP port, too, to clients that may read statistics. Not in "
          "Triton."),
     DOUBLE(METRICS, "metrics-interval-ms", "<ms>", metrics_interval_ms, "2000",
-           "Time between two samples of GPUs; the least one of CPU use."),
+           "Time between two samples of GPUs, and the shortest time between two of CPU use."),
     LIST(METRICS, "metrics-config", "<setting>=<value>", metrics_configs,
          "A setting of the metrics. May be repeated."),
 
@@ -293,7 +287,7 @@ const option option_table[] = {
          "Where response caches are: <path>/<name>/libtritoncache_<name>.so. nereid's own when "
          "empty."),
     CHOICE(BACKEND, "worker-sandbox", "standard|strict", worker_sandbox, "standard",
-           "What processes that run Python models are kept from. Not in Triton."),
+           "Restrictions of the processes that run Python models. Not in Triton."),
     FLAG(BACKEND, "strict-outputs", strict_outputs,
          "Refuse outputs that are not as the model's configuration says. Not in Triton."),
     LIST(BACKEND, "host-policy", "<policy>,<setting>=<value>", host_policies,
@@ -306,25 +300,23 @@ const option option_table[] = {
     COUNT(MEMORY, "pinned-memory-pool-byte-size", "<bytes>", pinned_memory_pool_bytes, 0, INT64_MAX,
           "268435456", "Pinned memory that the server hands out while a GPU is used. 0: none."),
     LIST(MEMORY, "cuda-memory-pool-byte-size", "<device>:<bytes>", cuda_memory_pools,
-         "Memory of a GPU that the server hands out while the GPU is used; 67108864 unless it is "
-         "said. 0: none. May be repeated."),
+         "Memory of a GPU that the server hands out while the GPU is used; 67108864 by default. 0: "
+         "none. May be repeated."),
     DOUBLE(MEMORY, "min-supported-compute-capability", "<version>", min_compute_capability, "7.5",
-           "Least compute capability of a GPU: those below are not used."),
+           "Smallest compute capability; GPUs below it are not used."),
     BOOL(MEMORY, "enable-peer-access", enable_peer_access, "true",
-         "GPUs that are used reach each other's memory, where the machine allows it."),
+         "Used GPUs can access each other's memory, if the machine allows it."),
     COUNT(MEMORY, "buffer-manager-thread-count", "<count>", buffer_manager_thread_count, 0, 1024,
           "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
 
     LIST(MEMORY, "cuda-virtual-address-size", "<device>:<bytes>", cuda_address_spaces,
-         "Largest growable state of a sequence on a GPU; 1073741824 unless it is said. May be "
-         "repeated."),
+         "Largest growable state of a sequence on a GPU; 1073741824 by default. May be repeated."),
     LIST(MEMORY, "model-load-gpu-limit", "<device>:<fraction>", model_load_gpu_limits,
-         "How much of a GPU's memory may be in use when an instance has come to it, as a part "
-         "from 0 to 1: above, the load fails. May be repeated."),
-    CHOICE(
-        MEMORY, "on-gpu-fault", "refuse|exit", on_gpu_fault, "refuse",
-        "When a GPU fails that models run on: refuse their requests, or stop, with status 3. Not "
-        "in Triton."),
+         "Largest part of a GPU's memory, from 0 to 1, that may be in use after an instance has "
+         "loaded; above it the load fails. May be repeated."),
+    CHOICE(MEMORY, "on-gpu-fault", "refuse|exit", on_gpu_fault, "refuse",
+           "What to do when a GPU fails on which models run: refuse their requests, or stop with "
+           "status 3. Not in Triton."),
 
     LIST(CACHE, "cache-config", "<cache>,<setting>=<value>", cache_configs,
          "A setting of the response cache, such as local,size=1048576. May be repeated."),
@@ -355,7 +347,7 @@ const option option_table[] = {
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);
 
-// What --secure means for flags. Each is a default: a flag that is given wins.
+// The defaults under --secure. A flag that is given wins.
 const secure_setting secure_settings[] = {
     {"http-header-timeout-ms", "5000"},    {"http-body-timeout-ms", "10000"},
     {"http-write-timeout-ms", "10000"},    {"http-idle-timeout-ms", "30000"},

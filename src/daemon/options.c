@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setting of flags by the table.
+// Sets flags by the table.
 #include "daemon/options.h"
 
 #include "base/buffer.h"
@@ -16,7 +16,7 @@
 #include <strings.h>
 
 #define READ_AS    "--%s: '%s' is read as "
-#define MAX_DOUBLE 1e15 // becomes an integer in places
+#define MAX_DOUBLE 1e15 // doubles are converted to integers in places
 
 void *option_field(daemon_options *options, const option *o)
 {
@@ -142,8 +142,8 @@ static error *read_integer_option(daemon_options *options, const option *o, cons
   return option_bad_value(o->name, text, expected);
 }
 
-// Where Triton takes any integer: the nearest that makes sense; of a port, what a socket makes of
-// it.
+// Triton takes any integer. This is the nearest valid value; for a port its lower 16 bits, as a
+// socket reads it.
 static int64_t sensible(const option *o, int64_t value)
 {
   if (o->kind == OPTION_PORT)
@@ -192,7 +192,7 @@ static error *set_text_option(char **field, slice value)
   return NULL;
 }
 
-// Takes one of the words of "one|two", in any case; keeps the table's spelling.
+// Takes one word of "one|two", in any case; keeps the table's spelling.
 static error *set_choice(const option *o, const char *text, char **field)
 {
   const char *word = o->value;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's flags: one table from which the command line, --config files, --help and
-// docs/flags.md come. Read once by the main thread before anything else runs.
+// The daemon's flags. One table generates the command line's parser, --config files and --help;
+// docs/flags.md is tested against it. The main thread reads the flags once, before other threads
+// run.
 #ifndef NEREID_DAEMON_OPTIONS_H
 #define NEREID_DAEMON_OPTIONS_H
 
@@ -12,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What the flags set. Texts are owned.
+// The values of the flags. Texts are owned.
 typedef struct daemon_options {
   const struct command *command; // NULL: none, the daemon serves repositories
-  string_list words;             // of the command
+  string_list words;             // the command's arguments
   struct {
     bool json, strict, load;
     char *print_config; // "": no
@@ -27,7 +28,7 @@ typedef struct daemon_options {
     bool json;
     int64_t wait_seconds;
   } at_server;              // flags of nereid status, drain and undrain
-  char *private_repository; // that `nereid serve` made: removed at the end; NULL: none
+  char *private_repository; // made by `nereid serve`, removed at the end; NULL: none
   bool help;
   bool version;
   bool show_calls;
@@ -45,7 +46,7 @@ typedef struct daemon_options {
   bool allow_root;
   bool allow_model_upload;
   string_list restricted_apis; // "<category>[,...]:<key>=<value>"
-  char *unix_socket_mode;      // octal digits; "": as the umask says
+  char *unix_socket_mode;      // octal digits; "": the umask decides
   char *admin_address;         // "unix:/<path>"; "": none
   char *admin_grpc_address;    // the same
   char *admin_socket_mode;     // octal digits
@@ -73,15 +74,15 @@ typedef struct daemon_options {
   bool model_namespacing;
 
   bool allow_http;
-  listener_options http;            // but for what it borrows
+  listener_options http;            // without its borrowed members
   char *http_max_input_size;        // options_input_size reads it
   string_list http_restricted_apis; // as restricted_apis
   char *http_header_forward_pattern;
   tls_flags http_tls;
 
   bool allow_grpc;
-  listener_options grpc;     // the same
-  int64_t grpc_unused_count; // of flags that are accepted and not needed
+  listener_options grpc;     // as http
+  int64_t grpc_unused_count; // flags that are accepted without effect
   tls_flags grpc_tls;
   char *grpc_compression_level;
   string_list grpc_restricted_protocols; // as restricted_apis
@@ -102,9 +103,9 @@ typedef struct daemon_options {
   char *trace_count;
   char *trace_log_frequency;
 
-  char *backend_directory;     // "": where nereid's own are
+  char *backend_directory;     // "": nereid's own
   char *cache_directory;       // likewise
-  string_list backend_configs; // "<backend>,<setting>=<value>"
+  string_list backend_configs; // "[<backend>,]<setting>=<value>"
   char *worker_sandbox;
   bool strict_outputs;
   string_list host_policies; // "<policy>,<setting>=<value>"
@@ -122,36 +123,36 @@ typedef struct daemon_options {
 
   string_list cache_configs; // "<cache>,<setting>=<value>"
   int64_t response_cache_bytes;
-  char *repository_agent_directory; // "": where nereid's own are
+  char *repository_agent_directory; // "": nereid's own
 
-  bool allow_sagemaker; // refused, and what goes with them is not needed
+  bool allow_sagemaker; // true is refused, so the rest of these flags have no effect
   bool allow_vertex_ai;
   string_list sagemaker_port_ranges; // "<port>-<port>"
   int64_t cloud_unused_count;
   char *vertex_ai_default_model;
 
-  string_list warnings; // of what was given, one line each; for the log
+  string_list warnings; // about the given flags, one line each; logged later
 } daemon_options;
 
 typedef enum option_kind {
   OPTION_FLAG, // no value
   OPTION_BOOL,
   OPTION_INTEGER,
-  OPTION_COUNT,  // an integer; one that makes no sense is read as the nearest that does
-  OPTION_PORT,   // an integer; of a larger one the lower 16 bits count
-  OPTION_DOUBLE, // 0 or more, as OPTION_COUNT
+  OPTION_COUNT,  // an integer; the nearest valid value is used
+  OPTION_PORT,   // an integer; only its lower 16 bits count
+  OPTION_DOUBLE, // 0 or more; otherwise as OPTION_COUNT
   OPTION_TEXT,
   OPTION_CHOICE,
-  OPTION_LIST, // may be given again and again
+  OPTION_LIST, // may be repeated
 } option_kind;
 
 typedef struct option {
   const char *group;
   const char *name;
-  const char *value; // what --help calls the value; of a CHOICE: "one|two"
+  const char *value; // what --help calls the value; for a CHOICE: "one|two"
   option_kind kind;
-  size_t field, size;        // offset in daemon_options, and bytes there
-  int64_t least, most;       // of an INTEGER, COUNT or PORT
+  size_t field, size;        // offset in daemon_options, and size there in bytes
+  int64_t least, most;       // for an INTEGER, COUNT or PORT
   const char *default_value; // NULL for lists and flags
   const char *help;
 } option;
@@ -159,10 +160,10 @@ typedef struct option {
 extern const option option_table[];
 extern const size_t option_count;
 
-extern const option check_options[]; // of nereid check alone
+extern const option check_options[]; // only for nereid check
 extern const size_t check_option_count;
 
-extern const option migrate_options[]; // of nereid migrate alone
+extern const option migrate_options[]; // only for nereid migrate
 extern const size_t migrate_option_count;
 
 extern const option status_options[]; // of nereid status and undrain
@@ -171,8 +172,8 @@ extern const size_t status_option_count;
 extern const option drain_options[]; // of nereid drain alone
 extern const size_t drain_option_count;
 
-// Another default of a flag under --secure. What --secure means beyond flags is in access_rules.c
-// (who may do what) and options_check (not as root).
+// A flag's default under --secure. The other effects of --secure are in access_rules.c (access) and
+// options_check (not as root).
 typedef struct secure_setting {
   const char *name;
   const char *value;
@@ -181,48 +182,48 @@ typedef struct secure_setting {
 extern const secure_setting secure_settings[];
 extern const size_t secure_setting_count;
 
-// The flags that a command (NULL: none) takes, its own last; NULL behind the last.
+// Flag number `i` of those that a command (NULL: the daemon) takes, its own last; NULL after the
+// last.
 const option *option_at(const struct command *command, size_t i);
 
-// Sets the defaults, those of --secure when `secure` is set.
+// Sets the defaults; with `secure` those of --secure.
 error *daemon_options_init(daemon_options *options, const struct command *command, bool secure);
 void daemon_options_fini(daemon_options *options);
 
 // The flag of this name, or NULL.
 const option *option_find(const char *name);
 
-// Whether Triton has the flag, too.
+// Whether Triton has this flag too.
 bool option_is_of_triton(const option *o);
 
-// Where its value is.
+// The member of `options` that holds its value.
 void *option_field(daemon_options *options, const option *o);
 
 // The value of an INTEGER, COUNT or PORT.
 int64_t option_integer(const daemon_options *options, const option *o);
 
-// Sets one flag. INVALID_ARG naming flag, value and what was expected. What Triton takes though it
-// makes no sense is taken, with a line in `warnings`.
+// Sets one flag. INVALID_ARG names the flag, the value and what was expected. A value that Triton
+// takes although it is out of range is adjusted, with a line in `warnings`.
 error *option_set(daemon_options *options, const option *o, const char *value);
 
 // "--<flag>: invalid value '<value>', expected <expected>"
 error *option_bad_value(const char *flag, const char *value, const char *expected);
 
-// Adds to `warnings`: logged once the log is there.
+// Adds a line to `warnings`, which are logged once the log is open.
 error *options_warn(daemon_options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// What only several flags together show, and what is not built yet: UNSUPPORTED, with what to do
-// instead.
+// Checks flags against each other: INVALID_ARG. UNSUPPORTED, with advice, for what is not built
+// yet.
 error *options_check(const daemon_options *options);
 
-// What --metrics-address and --http-address come to.
+// The metrics' address: --metrics-address, or --http-address where that is empty.
 char *options_metrics_address(const daemon_options *options);
 
-// The number that --unix-socket-mode or --admin-socket-mode stands for; false when it is empty or
-// none.
+// Reads --unix-socket-mode or --admin-socket-mode. False when the text is empty or no mode.
 bool options_unix_mode(const char *text, unsigned *mode);
 
-// What --http-max-input-size says: how many bytes, and whether of the whole body. False when it is
+// Reads --http-max-input-size: the bytes, and whether they limit the whole body. False when it is
 // no number above 0.
 bool options_input_size(const daemon_options *options, int64_t *bytes, bool *whole_body);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens and closes ports. Main and life threads, one after the other.
+// Opens and closes ports. Called by the main thread and the life thread, never at the same time.
 #include "daemon/ports.h"
 
 #include "frontend/common/observe/frontend_log.h"
@@ -21,10 +21,10 @@
 #define METRICS_TIMEOUT_MS  30000
 
 typedef struct port_row {
-  const char *what;                  // failed, as Triton says it
+  const char *what;                  // Triton's name for the step that failed
   const char *service;               // its name in the log
-  const char *socket;                // its name in a unit of the service manager
-  const listener_protocol *protocol; // NULL: the build is without it
+  const char *socket;                // its name in the service manager's unit
+  const listener_protocol *protocol; // NULL: not in this build
 } port_row;
 
 static const port_row rows[PORTS] = {
@@ -47,7 +47,7 @@ static unsigned compression_level(const char *name)
   return level;
 }
 
-// Clients come in at the address alone, and may do everything.
+// Clients connect only at the address, and may do everything.
 static bool set_admin(listener_options *to, char *address, const ports *p)
 {
   static const tls_identity plain;
@@ -62,7 +62,7 @@ static bool set_admin(listener_options *to, char *address, const ports *p)
   return address[0] != '\0';
 }
 
-// Anybody may read them, and nothing else. The times that HTTP's flags set are not for them.
+// Everybody may read the metrics and do nothing else. HTTP's timeouts do not apply.
 static bool set_metrics(listener_options *to, const daemon_options *o)
 {
   static const tls_identity plain;
@@ -87,7 +87,7 @@ static bool set_metrics(listener_options *to, const daemon_options *o)
   return o->allow_metrics;
 }
 
-// What flags say of a port, and what it borrows. False: it is not wanted.
+// The port's options, with borrowed parts. False: the flags turn it off.
 static bool read_options(ports *p, port which, listener_options *to)
 {
   const daemon_options *o = p->options;
@@ -124,7 +124,7 @@ static bool read_options(ports *p, port which, listener_options *to)
   }
 }
 
-// *exposed: to whom; it is left alone where there is no port.
+// Sets *exposed to the clients that can reach it; leaves it unchanged where there is no port.
 static error *open_port(ports *p, port which, exposure *exposed)
 {
   const port_row *row = &rows[which];
@@ -154,8 +154,8 @@ static bool is_deferred(const ports *p, port which)
   return (which == PORT_HTTP || which == PORT_GRPC) && strcmp(p->options->listen, "ready") == 0;
 }
 
-// So that a port that is in use ends the start before models load. A Unix socket's file would be
-// taken for one that a server has left.
+// A port in use must end the start before models load. Unix sockets are not reserved: another
+// server would take the file for a leftover.
 static error *reserve(ports *p, port which)
 {
   listener_options options;
@@ -181,7 +181,7 @@ static error *open_those(ports *p, bool deferred, const char **what)
   return NULL;
 }
 
-// Who reaches the operator's ports may do everything, which a file's mode decides.
+// The file's mode decides who may use the admin ports, so they must be Unix sockets.
 static error *check_inherited(port which, int socket_fd)
 {
   int domain = 0;
@@ -194,7 +194,7 @@ static error *check_inherited(port which, int socket_fd)
                    rows[which].socket);
 }
 
-// Only of ports that flags ask for; what is left is warned of.
+// Takes sockets only for ports that the flags turn on. The others get a warning.
 static error *take_inherited(ports *p)
 {
   listener_options unused;
@@ -238,7 +238,7 @@ static size_t drain_two(ports *p, port front, port admin, uint64_t deadline_ns)
 
 size_t ports_drain(ports *p, uint64_t deadline_ns)
 {
-  drain_two(p, PORT_GRPC, PORT_ADMIN_GRPC, 0); // begins, while HTTP is waited for
+  drain_two(p, PORT_GRPC, PORT_ADMIN_GRPC, 0); // only begins, to run while HTTP is drained
   size_t requests = drain_two(p, PORT_HTTP, PORT_ADMIN_HTTP, deadline_ns);
   if (requests > 0)
     frontend_log_warning("%zu HTTP requests were not answered in time", requests);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's ports: which there are, what flags say of each, and their common life.
+// The daemon's ports: which exist, what the flags say about each, and how they open and close.
 #ifndef NEREID_DAEMON_PORTS_H
 #define NEREID_DAEMON_PORTS_H
 
@@ -28,7 +28,7 @@ typedef enum port {
 } port;
 
 typedef struct ports {
-  const daemon_options *options; // borrowed, as all but the listeners
+  const daemon_options *options; // borrowed, as all members except the listeners
   const access_rules *rules;
   slice config_dump; // JSON of the flags
   listener_orders orders;
@@ -38,20 +38,20 @@ typedef struct ports {
   shared_memory *shared_memory; // of clients
   jobs *jobs;
   listener *open[PORTS]; // NULL: none
-  inherited *inherited;  // of the service manager; ports_open takes it over
-  int given[PORTS];      // descriptors of those not open yet, inherited or reserved; 0
+  inherited *inherited;  // sockets of the service manager; ports_open takes them over
+  int given[PORTS]; // descriptors, inherited or reserved, of ports that are not open yet; 0: none
   bool is_inherited[PORTS];
 } ports;
 
-// Opens those that flags ask for; with --listen=ready HTTP's and gRPC's are only made sure of, and
-// ports_open_deferred opens them. *what: how Triton calls what failed. ports_close whatever
-// happens. INVALID_ARG for an inherited socket that is none for its port.
+// Opens the ports that the flags ask for. With --listen=ready the ports of HTTP and gRPC are only
+// reserved, and ports_open_deferred opens them. *what: Triton's name for the step that failed. Call
+// ports_close even after an error. INVALID_ARG for an inherited socket that does not fit its port.
 error *ports_open(ports *p, const char **what);
-error *ports_open_deferred(ports *p, const char **what); // does nothing where none is
+error *ports_open_deferred(ports *p, const char **what); // does nothing where no port was deferred
 
-// The functions of listener.h, for all ports but the metrics', which serves on until it is closed.
+// As in listener.h, for all ports except the metrics port, which serves until it is closed.
 void ports_announce_stop(ports *p);
-size_t ports_drain(ports *p, uint64_t deadline_ns); // logs how many are not answered
+size_t ports_drain(ports *p, uint64_t deadline_ns); // logs how many requests are unanswered
 void ports_close(ports *p);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory of links; see private_repository.h.
+// A directory of links.
 #include "daemon/private_repository.h"
 
 #include "base/dir.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Main waits for two things: signals, and what its helper thread reports (start-up is over, the
-// drain is over). So it can always hear the second signal.
+// The main thread waits for signals and for the report of its helper thread (start-up or drain is
+// over). It never blocks elsewhere, so it always hears a second signal.
 #include "daemon/run.h"
 
 #include "base/clock.h"
@@ -36,12 +36,12 @@
 #include <unistd.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
-// How long the answers that are given at the exit timeout may take to leave.
+// How long the answers given at the exit timeout may take to be sent.
 #define LAST_ANSWERS_NS NS_PER_SECOND
 #define EXIT_GPU_FAULT  3    // --on-gpu-fault=exit
 #define GPU_FAULT       (-1) // in place of a signal's number
-#define REST_SECONDS    10   // for what a stop does besides waiting
-#define LAST_WORDS      2    // seconds, of who ends the process: the log's file may hang, too
+#define REST_SECONDS    10   // for the work of a stop besides waiting
+#define LAST_WORDS      2    // seconds for the last log line: writing the log may hang too
 #define CREATING        "creating server"
 
 typedef struct server_run {
@@ -51,14 +51,14 @@ typedef struct server_run {
   uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
-  int fault;   // wakeup: a GPU has failed, and the process is to end
-  bool faulty; // for that
+  int fault;   // wakeup: a GPU has failed, and the process must end
+  bool faulty; // a GPU has failed
   bool ready;  // the service manager has been told so
   pthread_t helper;
   error *startup_outcome; // of await_startup
   error *stop_outcome;    // of drain_and_stop
-  size_t late, cut;       // requests that were not answered in time; of these, not at all. The same
-  atomic_bool drained;    // stop_outcome is there
+  size_t late, cut;    // of drain_and_stop: requests answered late or never; those never answered
+  atomic_bool drained; // stop_outcome is set
 } server_run;
 
 static bool logs_json(void)
@@ -68,8 +68,8 @@ static bool logs_json(void)
   return settings.format == NEREID_LOG_JSON;
 }
 
-// "error: <what>: <code> - <text>", as Triton ends, but where each line is JSON. Releases the
-// error.
+// Prints "error: <what>: <code> - <text>", as Triton ends; as a log line where the log is JSON.
+// Releases the error.
 static int fail(const char *what, error *e)
 {
   if (logs_json())
@@ -92,7 +92,7 @@ static error *open_access_log(server_run *l)
   return e == NULL ? NULL : error_wrap(e, "--access-log");
 }
 
-// Whoever rotates logs has moved the files away.
+// The log rotator has moved the files away.
 static void reopen_logs(server_run *l)
 {
   error *e =
@@ -116,7 +116,7 @@ static error *show_config(server_run *l)
   return l->ports.options->allow_metrics ? config_metric_new(&l->config_metric, hash) : NULL;
 }
 
-// *what: how Triton calls what failed.
+// *what: Triton's name for the step that failed.
 static error *open_ports(server_run *l, const char **what)
 {
   *what = "showing the flags";
@@ -134,8 +134,8 @@ static error *open_ports(server_run *l, const char **what)
   return ports_open(&l->ports, what);
 }
 
-// The last requests end with the ports; what was traced of them is written before the server goes,
-// which counts what is lost.
+// The last requests end with the ports. Their traces are written before the server goes, because
+// the server counts the lost ones.
 static void close_ports(server_run *l)
 {
   ports_close(&l->ports);
@@ -168,8 +168,8 @@ static void serve_on(server_run *l, uint64_t seconds)
   clock_sleep_until(clock_monotonic_ns() + seconds * NS_PER_SECOND);
 }
 
-// Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile. A stop that
-// fails refuses what is still queued: these answers have a moment of their own to be sent in.
+// Answers the accepted requests, at most until the exit timeout; metrics stay up meanwhile. A stop
+// that fails refuses the queued requests, and these answers get a moment of their own to be sent.
 static void *drain_and_stop(void *pointer)
 {
   server_run *l = pointer;
@@ -197,7 +197,7 @@ static error *start_helper(server_run *l, void *(*run)(void *))
 
 // ---- waiting ----
 
-// What the end's thread has, as long as the process lives: main's own may be gone.
+// Read by the end's thread until the process ends, when main's variables may be gone.
 static struct {
   uint64_t at_ns;
   atomic_int status;
@@ -234,16 +234,15 @@ static int is_driver(struct dl_phdr_info *library, size_t size, void *unused)
   return strcmp(slash == NULL ? library->dlpi_name : slash + 1, "libcuda.so.1") == 0;
 }
 
-// Whoever has loaded it. dlopen would wait for a library that is being loaded, whose start may
-// hang.
+// Looks for the driver among the loaded libraries. dlopen would wait for a library that another
+// thread is loading, and that library's initializer may hang.
 static bool driver_is_loaded(void)
 {
   return dl_iterate_phdr(is_driver, NULL) != 0;
 }
 
-// The driver of a GPU may keep whoever asks it for ever, also where no fault is known: a client's
-// region that is opened or closed, a context that goes with the process. What has not ended by then
-// is left.
+// A call to a GPU's driver may hang for ever, even without a known fault: at opening or closing a
+// client's region, or when a context is destroyed. This thread then ends the process.
 static void limit_end(const server_run *l)
 {
   const daemon_options *o = l->ports.options;
@@ -262,8 +261,8 @@ static void limit_end(const server_run *l)
   error_free(e);
 }
 
-// The signal that came, GPU_FAULT, or 0 when helper threads are done; how many is added to
-// *reports.
+// Waits for the next event. Returns the signal's number, GPU_FAULT, or 0 when helper threads have
+// finished, whose count is added to *reports.
 static int await_event(server_run *l, size_t *reports)
 {
   struct pollfd events[] = {{.fd = l->signals, .events = POLLIN},
@@ -306,7 +305,7 @@ static void log_signal(int number)
     fprintf(stderr, "Signal (%d) received.\n", number);
 }
 
-// Main waits for the stop, and `number` has come; returns when that changes nothing.
+// Signal `number` has come during the stop. Ends the process, or returns when it is ignored.
 static void hear_again(const server_run *l, stop_signals *signals, int number)
 {
   if (!stop_signals_again(signals, number, clock_monotonic_ns())) {
@@ -326,7 +325,7 @@ static void hear_again(const server_run *l, stop_signals *signals, int number)
   _exit(EXIT_FAILURE);
 }
 
-// The time is over. Start-up may still be at work, in a backend that never returns.
+// Time is up. Start-up may still run, in a backend that never returns.
 static bool stop_failed(const server_run *l)
 {
   return atomic_load(&l->drained) && l->stop_outcome != NULL;
@@ -346,8 +345,8 @@ static void log_stop(const server_run *l, const stop_signals *signals)
                          (long long)l->ports.options->exit_timeout_seconds);
 }
 
-// Drains and stops, since `number` has come. What does not end in time is left to the process's
-// end.
+// Drains and stops. `number`: the signal that began the stop. Threads that do not end in time end
+// with the process.
 static int stop(server_run *l, int number, bool startup_runs)
 {
   pthread_t startup = l->helper;
@@ -387,7 +386,7 @@ static int stop(server_run *l, int number, bool startup_runs)
   return l->faulty ? EXIT_GPU_FAULT : EXIT_SUCCESS;
 }
 
-// The start-up models did not all load, and that is not to be; or another thing ends the start.
+// Ends the start, because a start-up model did not load or for the error `e`.
 static int give_up(server_run *l, const char *what, error *e)
 {
   limit_end(l);
@@ -411,7 +410,7 @@ static void log_summary(const server_run *l, bool gives_up)
   start_summary_log(&summary, l->ports.server);
 }
 
-// `nereid serve` is for who wants to call the models now; --show-calls says so, too.
+// For `nereid serve` and --show-calls.
 static void say_how_to_call(const server_run *l, bool gives_up)
 {
   const daemon_options *o = l->ports.options;
@@ -474,7 +473,7 @@ static error *open_events(server_run *l)
 
 static void gpu_failed(void *context, int device, const char *what)
 {
-  (void)device, (void)what; // the server has logged it
+  (void)device, (void)what; // the server has logged them
   wakeup_signal(((server_run *)context)->fault);
 }
 
@@ -489,7 +488,7 @@ int life_run(const daemon_options *options, const access_rules *rules)
     return fail("taking the sockets of the service manager", e);
   e = open_events(&l);
   if (e == NULL)
-    e = server_setup(options, gpu_failed, &l, &l.ports.server); // which sets the log up, too
+    e = server_setup(options, gpu_failed, &l, &l.ports.server); // which opens the log too
   for (size_t i = 0; i < options->warnings.count; i++)
     frontend_log_warning("%s", options->warnings.items[i]);
   if (e != NULL) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's life from the first port to the last request. Used by main only.
+// The daemon's life from the first port to the last request. Main thread.
 #ifndef NEREID_DAEMON_LIFE_H
 #define NEREID_DAEMON_LIFE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts what `nereid serve` is given: model files, models' directories, repositories.
+// Sorts the paths given to `nereid serve`: model files, models' directories, repositories.
 #include "daemon/serve_command.h"
 
 #include "base/cleanup.h"
@@ -20,7 +20,7 @@
 
 typedef struct serving {
   daemon_options *options;
-  int links;         // the private repository; -1: not needed so far
+  int links;         // the private repository; -1: not made yet
   string_list names; // of models in it
   string_list paths; // where each is from
 } serving;
@@ -32,7 +32,7 @@ static bool is_version(const char *name)
   return name[0] >= '1' && name[0] <= '9' && name[strspn(name, "0123456789")] == '\0';
 }
 
-// A directory's own name, links on the way resolved; a version's is that of its model.
+// The directory's name after following links; for a version's directory, its model's name.
 static error *name_of_directory(const char *path, char **name)
 {
   char real[PATH_MAX];
@@ -47,7 +47,7 @@ static error *name_of_directory(const char *path, char **name)
   return *name != NULL ? NULL : error_no_memory();
 }
 
-// "resnet50.onnx" is resnet50, "resnet50/model.onnx" too.
+// "resnet50.onnx" and "resnet50/model.onnx" both give resnet50.
 static error *name_of_file(const char *path, const char *ending, char **name)
 {
   AUTO_FREE char *above = NULL;
@@ -84,13 +84,13 @@ static error *link_to(const serving *s, const char *target, const char *format, 
   return dir_link_to(s->links, path.data, absolute) ? NULL : link_failure(path.data);
 }
 
-// What is left of "..onnx" is none.
+// "..onnx" without its ending is not a name.
 static bool is_name(const char *name)
 {
   return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-// Takes the name, and the directory that the links lead to.
+// Takes the name, and under --secure lets links lead into `dir`. Makes the private repository once.
 static error *begin_model(serving *s, const char *name, const char *path, const char *dir)
 {
   for (size_t i = 0; i < s->names.count; i++)
@@ -112,7 +112,7 @@ static error *begin_model(serving *s, const char *name, const char *path, const 
              : error_no_memory();
 }
 
-// What is in the directory besides `itself`: files, and folders that `wanted` says.
+// Links everything in `dir` besides `itself`: files, and the folders for which `wanted` is true.
 static error *link_others(const serving *s, const char *dir, const char *itself, const char *to,
                           bool (*wanted)(const file_root *root, const char *name))
 {
@@ -129,7 +129,7 @@ static error *link_others(const serving *s, const char *dir, const char *itself,
       continue;
     e = files_kind(&root, name, &kind);
     if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
-      error_free(e); // what cannot be looked at cannot be read
+      error_free(e); // it cannot be read either
       e = NULL;
       continue;
     }
@@ -142,7 +142,7 @@ static error *link_others(const serving *s, const char *dir, const char *itself,
   return e;
 }
 
-// What Python code may import.
+// A folder that Python code may import.
 static bool is_package(const file_root *root, const char *name)
 {
   char path[NAME_MAX + 32];
@@ -164,7 +164,7 @@ typedef struct model_format {
   const char *ending; // of the name: ".onnx"
 } model_format;
 
-// The format by the ending of the name, or by what a directory holds.
+// Finds the format by the name's ending, or by the directory's contents.
 static bool find_format(const char *path, bool is_dir, model_format *found)
 {
   for (const backend_traits *b = backend_table; b->name != NULL; b++)
@@ -207,7 +207,7 @@ static error *unknown_format(const char *path)
                    path, endings.failed ? "" : endings.data);
 }
 
-// A version of a model with a configuration: that counts.
+// Links one version of a model that has a configuration.
 static error *add_version(serving *s, const char *name, const char *version_dir, const char *dir,
                           const char *version)
 {
@@ -216,7 +216,7 @@ static error *add_version(serving *s, const char *name, const char *version_dir,
   return link_to(s, version_dir, "%s/%s", name, version);
 }
 
-// What belongs to a model's file and lies beside it.
+// Links the files beside a model's file that belong to it.
 static error *link_companions(const serving *s, const model_format *f, const char *path,
                               const char *dir, const char *version)
 {
@@ -308,7 +308,7 @@ static error *add_model_dir(serving *s, const char *given, const char *path)
   return link_to(s, path, "%s", name);
 }
 
-// The models' files in a directory.
+// Adds the model files in a directory.
 static error *add_files_in(serving *s, const char *path, const string_list *names, size_t *added)
 {
   for (size_t i = 0; i < names->count; i++) {
@@ -366,14 +366,14 @@ static error *add_path(serving *s, const char *given, const char *path)
   bool is_dir = S_ISDIR(status.st_mode);
   char config[PATH_MAX];
   snprintf(config, sizeof(config), "%s/config.pbtxt", path);
-  if (is_dir && access(config, F_OK) == 0) // whatever it is called
+  if (is_dir && access(config, F_OK) == 0) // whatever its name
     return add_model_dir(s, given, path);
   if ((is_dir || S_ISREG(status.st_mode)) && find_format(path, is_dir, &format))
     return add_file(s, given, path, &format);
   return is_dir ? add_dir(s, given, path) : unknown_format(path);
 }
 
-// "<name>=<path>" unless that is the name of a file.
+// A word is "<name>=<path>" unless a file has this name.
 static error *add_word(serving *s, const char *word)
 {
   const char *equals = strchr(word, '=');

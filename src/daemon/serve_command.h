@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nereid serve: model files as they are become a repository of links (private_repository.h), and
-// directories that are repositories are served as such. Main thread, before the server is there.
+// nereid serve: links model files into a private repository (private_repository.h), and serves
+// directories that are repositories as they are. Main thread, before the server exists.
 #ifndef NEREID_DAEMON_SERVE_COMMAND_H
 #define NEREID_DAEMON_SERVE_COMMAND_H
 

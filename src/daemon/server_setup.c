@@ -22,7 +22,7 @@
 typedef TRITONSERVER_Error *setting_setter(TRITONSERVER_ServerOptions *options, const char *group,
                                            const char *name, const char *value);
 
-// A flag of the form "<group>,<name>=<value>"; where the group may be missing, it is "" then.
+// A flag of the form "<group>,<name>=<value>". A missing group is "".
 typedef struct grouped_flag {
   const char *name;
   const char *form; // as the error says it
@@ -63,7 +63,7 @@ static int device_of(int64_t number)
   return number < 0 || number > INT_MAX ? -1 : (int)number;
 }
 
-// "<name>:<count>[:<device>]"; of the numbers Triton asks no sense.
+// "<name>:<count>[:<device>]". As in Triton, the numbers' ranges are not checked.
 static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text)
 {
   const char *colon = strchr(text, ':');
@@ -140,7 +140,7 @@ static bool beside_executable(const char *suffix, char path[PATH_MAX])
 
 typedef TRITONSERVER_Error *dir_setter(TRITONSERVER_ServerOptions *options, const char *dir);
 
-// `chosen`, or "": our own, where they are installed or built.
+// Sets `chosen`; when it is "", our own directory, installed or built.
 static error *set_plugin_dir(TRITONSERVER_ServerOptions *options, dir_setter *set,
                              const char *chosen, const char *installed, const char *built)
 {
@@ -210,8 +210,8 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
   return error_from_abi(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
 }
 
-// Frameworks are looked for among the packages of the Python that runs Python models, too; under
-// --secure, where no other user can have put them.
+// Frameworks are also searched in the packages of the Python that runs Python models; under
+// --secure only where no other user can have written.
 static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const char setting[] = "python,python-executable=";
@@ -224,7 +224,7 @@ static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_o
   return NULL;
 }
 
-// Keeps links to the repositories and to these directories.
+// Links may lead only into the repositories and these directories.
 static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   if (!o->secure && o->model_repository_allows.count > 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quoting; see shell_words.h.
+// Quoting.
 #include "daemon/shell_words.h"
 
 #include "base/table.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the repository index; see start_summary.h.
+// Reads the repository index.
 #include "daemon/start_summary.h"
 
 #include "frontend/common/observe/frontend_log.h"
@@ -8,10 +8,10 @@
 #include <jansson.h>
 #include <string.h>
 
-#define MAX_NAMES      5   // of models that failed
-#define MAX_NAME_BYTES 100 // of one of them
+#define MAX_NAMES      5   // of failed models
+#define MAX_NAME_BYTES 100 // of each name
 
-// What the index says: names to nothing, in order.
+// Models of the index, in order. The values are unused.
 typedef struct counted {
   json_t *ready;
   json_t *failed; // "<model>", or "<model> version <n>" where another version serves
@@ -66,7 +66,7 @@ static void count_models(counted *c, const json_t *index, const string_list *wan
     if (has_failed(row))
       add_failed(c, member_text(row, "name"), member_text(row, "version"));
   }
-  for (i = 0; i < wanted->count; i++) // in no repository
+  for (i = 0; i < wanted->count; i++) // requested, but in no repository
     if (strcmp(wanted->items[i], "*") != 0 && json_object_get(known, wanted->items[i]) == NULL)
       add_failed(c, wanted->items[i], "");
   json_decref(known);
@@ -86,7 +86,7 @@ static void print_failed(const counted *c, buffer *out)
     if (named == MAX_NAMES)
       break;
     int shown = (int)strnlen(name, MAX_NAME_BYTES);
-    while (((unsigned char)name[shown] & 0xc0) == 0x80) // within a character
+    while (((unsigned char)name[shown] & 0xc0) == 0x80) // cut between characters
       shown--;
     buffer_append_format(out, "%s%.*s%s", named++ > 0 ? ", " : "", shown, name,
                          name[shown] != '\0' ? "…" : "");

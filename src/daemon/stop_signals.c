@@ -5,8 +5,8 @@
 #include <signal.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
-// Ctrl-C reaches a launcher and the server, and the launcher passes it on: within this time of the
-// one before, a SIGINT is the same.
+// Ctrl-C reaches a launcher and the server, and the launcher passes it on. A SIGINT within this
+// time after another is therefore the same one.
 #define SAME_INTERRUPT_NS (NS_PER_SECOND / 4)
 
 stop_signals stop_signals_first(int number, uint64_t now_ns)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the trace flags: --trace-config, and its forerunners, which it overrides.
+// Reads the trace flags: --trace-config, and the deprecated flags, which it overrides.
 #include "daemon/trace_setup.h"
 
 #include "frontend/common/observe/frontend_log.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// An old flag is a setting of --trace-config.
+// Turns a deprecated flag into a setting of --trace-config.
 static error *set_deprecated(trace_config *c, const char *flag, const char *prefix,
                              const char *value)
 {
@@ -57,7 +57,7 @@ static error *read_trace_flags(trace_config *c, const daemon_options *o)
   return NULL;
 }
 
-// As in Triton, where a server starts all the same.
+// Only a warning, as in Triton.
 static void warn_of_no_file(const trace_config *c)
 {
   if (c->mode == TRACE_MODE_TRITON && c->values[TRACE_KEY_LEVEL] != 0 && c->file[0] == '\0')

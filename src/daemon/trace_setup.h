@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the trace flags to the service that traces requests.
+// Starts the trace service from the trace flags.
 #ifndef NEREID_DAEMON_TRACE_SETUP_H
 #define NEREID_DAEMON_TRACE_SETUP_H
 
@@ -7,7 +7,7 @@
 #include "daemon/options.h"
 #include "frontend/trace/trace.h"
 
-// Starts the service; flags that are deprecated are said to be, on standard error. Errors name the
+// Starts the service. Prints warnings about deprecated flags to standard error. Errors name the
 // flag.
 error *trace_setup(const daemon_options *options, trace_service **service);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --config files. Called once by the main thread.
+// --config files. The main thread calls it once.
 #include "daemon/yaml_config.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static error *expected_at(const yaml_reader *r, const yaml_node_t *node, const c
   return at_line(r, node, error_new(ERROR_INVALID_ARG, "expected %s", what));
 }
 
-// The text of a scalar, or NULL: a flag's value is one, and has no NUL in it.
+// The text of a scalar, or NULL: a flag's value must be a scalar without a NUL.
 static const char *text_of(const yaml_node_t *node)
 {
   if (node->type != YAML_SCALAR_NODE)
@@ -84,7 +84,7 @@ static error *load_document(yaml_reader *r, yaml_parser_t *parser, FILE *file)
                    parser->problem != NULL ? parser->problem : "not valid YAML");
 }
 
-// A flag behind the first document would be missed without a word: there is one document.
+// A file has one document: flags in a second one would be ignored silently.
 static error *check_end(yaml_reader *r, yaml_parser_t *parser, FILE *file)
 {
   RETURN_IF_ERROR(load_document(r, parser, file));

@@ -5,8 +5,8 @@
 
 #include "daemon/options.h"
 
-// Sets flags from a YAML mapping of flag names to values; lists set a flag again and again. Errors
-// begin with "<path>:<line>: ".
+// Sets flags from a YAML mapping of flag names to values; a list sets its flag once for each item.
+// Errors begin with "<path>:<line>: ".
 error *yaml_config_read(daemon_options *options, const char *path);
 
 #endif

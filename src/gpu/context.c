@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primary contexts that this copy of the layer holds, and the lanes that it keeps in each. Any
-// thread. A device's lock is held while its context is made or released, never by a request. A
-// device that has gone is not called any more, since that might never come back: what is there
-// stays to the end of the process.
+// The primary contexts that this copy of the layer holds, and the lanes in each. Any thread. A
+// device's lock is held while its context is made or released, never by a request. A device that
+// has gone is not called any more, since the call might never return; its resources stay until the
+// process ends.
 #include "gpu/context.h"
 
 #include "base/cleanup.h"
@@ -15,17 +15,17 @@
 
 typedef struct home {
   pthread_mutex_t lock;
-  _Atomic unsigned holds;     // the first one comes, and the last one goes, with `lock`
+  _Atomic unsigned holds;     // the first hold and the last release take `lock`
   _Atomic(CUcontext) context; // NULL: not held; written with `lock`, or when the device has gone
-  CUstream asking;            // `lock`; of gpu_context_ask
-  pthread_mutex_t lanes_lock; // behind `lock`; of both lists
-  list lanes, lost;           // spare ones, and those that were given up
+  CUstream asking;            // stream of gpu_context_ask; guarded by `lock`
+  pthread_mutex_t lanes_lock; // locked after `lock`; guards both lists
+  list lanes, lost;           // spare lanes, and lanes that were given up
 } home;
 
 static home homes[MAX_GPUS];
-static _Thread_local unsigned guests;  // visits under way on this thread
-static _Thread_local int capture_mode; // of the thread, before the first of them
-static _Thread_local bool entered;     // one of them is for good
+static _Thread_local unsigned guests;  // open visits of this thread
+static _Thread_local int capture_mode; // this thread's mode before its first visit
+static _Thread_local bool entered;     // one of the visits is for good
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void init_homes(void)
@@ -57,7 +57,7 @@ static error *find_device(int device, const gpu_device **found)
   return NULL;
 }
 
-// One more, where somebody holds it. Without the lock, which a look may have for long.
+// Adds a hold to a held device. Does not take the lock, which gpu_context_ask may keep for long.
 static bool join_holders(home *h)
 {
   unsigned holds = atomic_load(&h->holds);
@@ -67,7 +67,7 @@ static bool join_holders(home *h)
   return false;
 }
 
-// False: it would be the last one.
+// False: this would release the last hold.
 static bool leave_others(home *h)
 {
   unsigned holds = atomic_load(&h->holds);
@@ -113,7 +113,7 @@ static gpu_lane *take_spare(home *h)
   return node != NULL ? container_of(node, gpu_lane, node) : NULL;
 }
 
-// They go before their context. What a dead one answers changes nothing.
+// Streams go before their context. Errors of a dead context do not matter.
 static void drop_streams(home *h, const gpu_driver *driver)
 {
   assert(lock_is_held(&h->lock));
@@ -140,12 +140,12 @@ static void let_go(home *h, int device)
     return;
   if (missing == NULL)
     gpu_health_tell(device, driver->cuDevicePrimaryCtxRelease_v2(found->handle));
-  if (e == NULL) // no thread stays in a context that has gone
+  if (e == NULL) // no thread may stay in a context that has gone
     gpu_context_leave(before == context && !gpu_context_is_active(device) ? NULL : before);
 }
 
-// Without the lock, which a look that does not come back may have: nobody is the first to hold a
-// device that has gone. False: it has not.
+// Does not take the lock, which a hanging gpu_context_ask may keep; no thread can make the first
+// hold of a device that has gone. False: the device has not gone.
 static bool leave_gone(home *h, int device)
 {
   if (!gpu_health_is_gone(device))
@@ -161,7 +161,7 @@ void gpu_context_release(int device)
   if (leave_others(h) || leave_gone(h, device))
     return;
   LOCK_SCOPE(&h->lock);
-  if (atomic_fetch_sub(&h->holds, 1) == 1) // no others came
+  if (atomic_fetch_sub(&h->holds, 1) == 1) // no other hold was added meanwhile
     let_go(h, device);
 }
 
@@ -172,8 +172,8 @@ CUcontext gpu_context_of(int device)
   return atomic_load_explicit(&homes[device].context, memory_order_acquire);
 }
 
-// Where a framework captures a graph, the driver refuses calls of other threads (an event's query,
-// memory), unless they say that they have nothing to do with it.
+// While a framework captures a graph, the driver refuses some calls of other threads (an event's
+// query, memory), unless their capture mode is relaxed.
 static void relax(const gpu_driver *driver)
 {
   if (guests++ > 0 || driver->cuThreadExchangeStreamCaptureMode == NULL)
@@ -289,11 +289,11 @@ void gpu_context_give_lane(int device, gpu_lane *lane, bool idle)
   home *h = &homes[device];
   assert(gpu_context_of(device) != NULL);
   LOCK_SCOPE(&h->lanes_lock);
-  list_prepend(idle ? &h->lanes : &h->lost, &lane->node); // what was used last is used first
+  list_prepend(idle ? &h->lanes : &h->lost, &lane->node); // the last used is the first reused
 }
 
-// Whoever was told of a fault made every later call of the context fail, so a query of an idle
-// stream is enough: it gives the device nothing to do.
+// A fault makes every later call of the context fail, so querying an idle stream is enough, and it
+// gives the device no work.
 static CUresult ask(home *h, const gpu_driver *driver)
 {
   assert(lock_is_held(&h->lock));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place that copies to, from, and between devices. Any thread that may use the stream.
+// All copies to, from, and between devices. Any thread that may use the stream.
 #include "gpu/copy.h"
 
 #include "gpu/context.h"
@@ -10,7 +10,7 @@
 
 #define STAGING_BYTES ((size_t)1 << 18) // of a lane
 
-// In a process that has nereid's server all libraries count in one place, the server's; else NULL.
+// With nereid's server in the process all libraries count in the server's copy; else NULL.
 extern void NEREID_GpuCopied(int direction, uint64_t bytes)
     __attribute__((weak, visibility("default")));
 
@@ -50,7 +50,7 @@ static CUresult copy_between(const transfer *t, CUstream stream)
                                                 t->bytes, stream);
 }
 
-// In the stream's context.
+// The stream's context must be current.
 static CUresult enqueue(const transfer *t, CUstream stream)
 {
   const gpu_driver *driver = gpu_driver_opened();
@@ -72,14 +72,14 @@ static void count(const transfer *t)
 {
   gpu_direction direction = direction_of(t->to_place, t->from_place);
   if (t->from == NULL)
-    return; // no copy
+    return; // zeros do not count as a copy
   if (NEREID_GpuCopied != NULL)
     NEREID_GpuCopied(direction, t->bytes);
   else
     gpu_copy_add(direction, t->bytes);
 }
 
-// Copies at once what needs no device.
+// Copies at once if no device is involved.
 static bool copy_on_host(const transfer *t)
 {
   if (t->bytes == 0)
@@ -105,7 +105,7 @@ static error *lost_error(gpu_place place)
   return is_device(place) ? gpu_health_lost_error(place.device) : NULL;
 }
 
-// Neither end may be on a device that is lost.
+// Refuses when either end is on a lost device.
 static error *check_ends(const transfer *t, const char *what)
 {
   error *e = lost_error(t->to_place);
@@ -131,8 +131,8 @@ error *gpu_copy(void *to, gpu_place to_place, const void *from, gpu_place from_p
   return copy_error(stream->device, code, what);
 }
 
-// Who has no stream may have no hold either: what lies on the device is another's. It is held for
-// as long as the copy takes, since whoever holds it may leave meanwhile.
+// A thread without a stream may not hold the device either. The copy holds it, because other
+// holders may release it meanwhile.
 static error *hold_place(gpu_place place, bool *is_held)
 {
   *is_held = false;
@@ -143,8 +143,8 @@ static error *hold_place(gpu_place place, bool *is_held)
   return NULL;
 }
 
-// By way of the lane's own memory, where it has some: for a pageable end the driver would wait, and
-// might never come back.
+// Uses the lane's pinned memory if there is any: with pageable memory the driver would wait, and
+// might never return.
 static CUresult begin_part(const transfer *part, const gpu_lane *lane)
 {
   transfer t = *part;
@@ -173,9 +173,9 @@ static transfer part_of(const transfer *t, size_t offset, size_t most)
 }
 
 typedef struct lanes {
-  int device, peer;         // peer: where the other end is; `device` where that is no other device
-  size_t count, part_bytes; // what each takes at a time
-  gpu_lane *of[2];          // two: one is filled while the other one is under way
+  int device, peer;         // peer: the other device; `device` where there is none
+  size_t count, part_bytes; // bytes of each part
+  gpu_lane *of[2];          // two: one is filled while the other is copied
 } lanes;
 
 static CUresult take_lane(lanes *l, bool staged)
@@ -188,7 +188,7 @@ static CUresult take_lane(lanes *l, bool staged)
   l->of[l->count++] = lane;
   if (!staged || lane->staging != NULL)
     return CUDA_SUCCESS;
-  // Else the driver copies; where the context is dead, the copy itself says so.
+  // Without it the driver copies directly; if the context is dead, the copy reports that.
   if (gpu_driver_opened()->cuMemHostAlloc(&memory, STAGING_BYTES, 0) == CUDA_SUCCESS)
     lane->staging = memory;
   return CUDA_SUCCESS;
@@ -208,7 +208,7 @@ static CUresult copy_by(const lanes *l, const transfer *t)
   return code;
 }
 
-// After a failure some of it may be under way. What the device has gone with is left to it.
+// After a failure a copy may still run. Lanes of a device that has gone are given up.
 static void give_lanes(const lanes *l, bool idle)
 {
   for (size_t i = 0; i < l->count; i++) {
@@ -227,7 +227,7 @@ static CUresult copy_inside(const transfer *t, int device)
              .part_bytes = staged ? STAGING_BYTES : t->bytes};
   CUresult code = take_lane(&l, staged);
   if (code == CUDA_SUCCESS && t->bytes > l.part_bytes)
-    take_lane(&l, staged); // one is enough
+    take_lane(&l, staged); // one lane is enough
   if (code == CUDA_SUCCESS)
     code = copy_by(&l, t);
   give_lanes(&l, code == CUDA_SUCCESS);

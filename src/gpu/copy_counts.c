@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts copies, for this library or, in the server, for all of its process. Any thread.
+// Counts copies, for this library or, in the server, for the whole process. Any thread.
 #include "gpu/copy.h"
 
 #include <stdatomic.h>

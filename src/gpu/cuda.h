@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 typedef int CUresult;
-typedef int CUdevice; // what cuDeviceGet gives, not the ordinal
+typedef int CUdevice; // from cuDeviceGet; not the ordinal
 typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUctx_st *CUcontext;
@@ -81,7 +81,7 @@ enum { // CUresult
   CUDA_ERROR_UNKNOWN = 999,
 };
 
-enum { // of cuDeviceGetAttribute
+enum { // for cuDeviceGetAttribute
   CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
   CU_DEVICE_ATTRIBUTE_PCI_BUS_ID = 33,
   CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID = 34,
@@ -95,7 +95,7 @@ enum { // of cuDeviceGetAttribute
   CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
 };
 
-enum {                                     // of cuPointerGetAttributes; what each writes
+enum {                                     // for cuPointerGetAttributes, with the type of each
   CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,    // unsigned: CU_MEMORYTYPE_…
   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9, // int
   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10, // int
@@ -103,25 +103,23 @@ enum {                                     // of cuPointerGetAttributes; what ea
   CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,                 // size_t
 };
 
-enum {
-  CU_MEMORYTYPE_HOST = 1,
-  CU_MEMORYTYPE_DEVICE = 2,
-  CU_MEMHOSTALLOC_PORTABLE = 1,
-  CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1, // the one flag that cuIpcOpenMemHandle takes, and needs
-  CU_STREAM_NON_BLOCKING = 1,
-  CU_EVENT_BLOCKING_SYNC = 1,
-  CU_EVENT_DISABLE_TIMING = 2,
-  CU_EVENT_INTERPROCESS = 4,
-  CU_MEM_ALLOCATION_TYPE_PINNED = 1,
-  CU_MEM_LOCATION_TYPE_DEVICE = 1,
-  CU_MEM_HANDLE_TYPE_NONE = 0,
-  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
-  CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
-  CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
-  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-};
+#define CU_MEMORYTYPE_HOST                       1
+#define CU_MEMORYTYPE_DEVICE                     2
+#define CU_MEMHOSTALLOC_PORTABLE                 1
+#define CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS       1 // the only flag of cuIpcOpenMemHandle, and required
+#define CU_STREAM_NON_BLOCKING                   1
+#define CU_EVENT_BLOCKING_SYNC                   1
+#define CU_EVENT_DISABLE_TIMING                  2
+#define CU_EVENT_INTERPROCESS                    4
+#define CU_MEM_ALLOCATION_TYPE_PINNED            1
+#define CU_MEM_LOCATION_TYPE_DEVICE              1
+#define CU_MEM_HANDLE_TYPE_NONE                  0
+#define CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR 1
+#define CU_MEM_ALLOC_GRANULARITY_MINIMUM         0
+#define CU_MEM_ACCESS_FLAGS_PROT_READWRITE       3
+#define CU_STREAM_CAPTURE_MODE_RELAXED           2
 
-// Each function: REQUIRED, or OPTIONAL where older drivers lack it and something is refused then.
+// REQUIRED functions; older drivers lack the OPTIONAL ones, and what needs these is refused then.
 #define CUDA_FUNCTIONS(REQUIRED, OPTIONAL)                                                         \
   REQUIRED(cuInit, (unsigned flags))                                                               \
   REQUIRED(cuDriverGetVersion, (int *version))                                                     \

@@ -10,18 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_NODE 1000 // what stands there is no larger
+#define MAX_NODE 1000 // larger numbers in the file are not read
 
 typedef enum finding {
   NOT_LOOKED,
-  FOUND, // or found none
+  FOUND, // also when there are none
   FAILED,
 } finding;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static finding found;
 static gpu_devices all;
-static char reason[512]; // of none, or of the failure
+static char reason[512]; // why there are none, or the failure
 
 static void write_uuid(gpu_device *device, const CUuuid *uuid)
 {
@@ -39,7 +39,7 @@ static int attribute(const gpu_driver *driver, CUdevice handle, int which, int o
   return driver->cuDeviceGetAttribute(&value, which, handle) == CUDA_SUCCESS ? value : otherwise;
 }
 
-// Drivers before CUDA 12.2 do not tell; then the kernel may.
+// Drivers before CUDA 12.2 do not tell; then the kernel's file may.
 static int numa_node(const gpu_driver *driver, const gpu_device *device)
 {
   int node = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);

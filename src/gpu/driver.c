@@ -31,7 +31,7 @@ static void fail(error_code code, const char *format, ...)
   opened = FAILED;
 }
 
-// The name of a function that is missing, or NULL.
+// Returns the name of a missing function, or NULL.
 static const char *find_functions(void *library)
 {
 #define REQUIRED(name, arguments)                                                                  \
@@ -99,7 +99,7 @@ const char *gpu_error_name(CUresult code)
   return name;
 }
 
-// What the driver does not take is the server's doing, not that of whoever sent a request.
+// The driver's refusals are faults of the server, not of the client.
 static error_code code_of(CUresult code)
 {
   switch (code) {

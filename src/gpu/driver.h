@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's driver, found at run time: libcuda.so.1 is opened by whoever asks first, and stays. Each
-// library that has this layer in it (the server, the daemon, a backend, a Python worker) has a
-// table of its own; the driver behind them, and its primary contexts, are one. Any thread.
+// CUDA's driver, found at run time: the first caller opens libcuda.so.1, which stays open. Each
+// library that contains this layer (the server, the daemon, a backend, a Python worker) has its own
+// table; the driver and its primary contexts are shared. Any thread.
 #ifndef NEREID_GPU_DRIVER_H
 #define NEREID_GPU_DRIVER_H
 
@@ -17,20 +17,20 @@ typedef struct gpu_driver {
   int version; // 13000: CUDA 13.0
 } gpu_driver;
 
-// Opens the driver and initialises it (cuInit), once; later calls tell the same again. Errors:
-// NOT_FOUND when there is no libcuda.so.1 or no device for it, UNAVAILABLE when it lacks a
-// function, INTERNAL when it does not start, with its own text. May take 300 ms.
+// Opens the driver and initialises it (cuInit), once; later calls return the same result. Errors:
+// NOT_FOUND when there is no libcuda.so.1 or no device, UNAVAILABLE when it lacks a function,
+// INTERNAL, with the driver's text, when it does not start. May take 300 ms.
 error *gpu_driver_open(const gpu_driver **driver);
-// The same without an error: NULL until gpu_driver_open has succeeded. Does not open.
+// Does not open the driver: NULL until gpu_driver_open has succeeded.
 const gpu_driver *gpu_driver_opened(void);
 
-// "<what>: <the driver's text> (CUDA_ERROR_NAME)"; NULL for CUDA_SUCCESS. OUT_OF_MEMORY is
-// UNAVAILABLE, NOT_SUPPORTED is UNSUPPORTED, all else INTERNAL.
+// "<what>: <the driver's text> (CUDA_ERROR_NAME)"; NULL for CUDA_SUCCESS. OUT_OF_MEMORY becomes
+// UNAVAILABLE, NOT_SUPPORTED becomes UNSUPPORTED, all others INTERNAL.
 error *gpu_error(CUresult code, const char *what, ...) __attribute__((format(printf, 2, 3)));
 const char *gpu_error_text(CUresult code); // as cudaGetErrorString's; static
 const char *gpu_error_name(CUresult code); // "CUDA_ERROR_…"; static
 
-// After such a result the context is dead: every later call of the process fails.
+// Whether the result means that the context is dead: every later call of the process fails.
 bool gpu_error_is_sticky(CUresult code);
 
 #endif

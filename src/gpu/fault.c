@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known to be wrong with each device. Told by whoever calls the driver, on any thread; read
-// without a lock.
+// The known faults of each device. Any thread that calls the driver records them; reading takes no
+// lock.
 #include "gpu/health.h"
 
 #include "base/cleanup.h"
@@ -14,8 +14,8 @@
 
 typedef struct fault {
   _Atomic gpu_health_state state;
-  _Atomic bool dead; // its context in this copy of the layer, whatever became of the device since
-  char text[GPU_HEALTH_BYTES], code[64]; // `lock`
+  _Atomic bool dead; // this copy's context is dead, whatever state the device is in now
+  char text[GPU_HEALTH_BYTES], code[64]; // guarded by `lock`
 } fault;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,7 +40,7 @@ static bool is_device(int device)
   return device >= 0 && device < MAX_GPUS;
 }
 
-// What is worse stays, and of two alike the first.
+// Keeps the worst state, and of equal ones the first.
 static void set_fault(int device, gpu_health_state state, const char *text, const char *code)
 {
   if (!is_device(device) || gpu_health_of(device) >= state)

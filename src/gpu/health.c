@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks after the devices: asks CUDA about contexts, and NVML for Xids. Whoever looks does so
-// alone; what it finds is kept by fault.c.
+// Watches the devices: asks CUDA about contexts, and NVML for Xids. One thread at a time; fault.c
+// keeps the results.
 #include "gpu/health.h"
 
 #include "base/cleanup.h"
@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_EVENTS 64 // taken in one look
+#define MAX_EVENTS 64 // handled in one call
 
 typedef struct watched {
-  bool is; // NVML tells of its Xids
+  bool is; // NVML reports its Xids
   nvmlDevice_t board;
   char uuid[96];     // the board's
-  unsigned instance; // of MIG; NVML_NO_INSTANCE: none, or not known
+  unsigned instance; // MIG; NVML_NO_INSTANCE: none, or unknown
   _Atomic uint64_t xids;
   _Atomic uint32_t last_xid;
 } watched;
@@ -28,18 +28,18 @@ typedef enum watching {
   NOT_POSSIBLE,
 } watching;
 
-static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER; // of look, and what follows
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER; // guards looking and all below
 static watching watch_state;
 static const gpu_nvml *nvml;
 static nvmlEventSet_t events;
 static watched all[MAX_GPUS];
 
-// What NVIDIA's list of Xids says to need a reset, or worse. Of others the process is told by its
-// own calls, where they concern it.
+// Xids that need a reset, or worse, by NVIDIA's list. Other Xids show up as errors of the process's
+// own calls, if they concern it.
 static const struct lost_by {
   uint32_t xid;
   const char *what;
-  bool gone; // it touches no memory any more
+  bool gone; // it accesses no memory any more
 } lost_by[] = {
     {48, "double-bit ECC error", false},
     {62, "its micro-controller halted", false},
@@ -65,7 +65,7 @@ static void watch(const gpu_device *device)
     w->instance = NVML_NO_INSTANCE;
 }
 
-// NVML stays open from then on.
+// Opens NVML, which then stays open.
 static watching start_watching(const gpu_devices *devices)
 {
   AUTO_ERROR error *e = gpu_nvml_open(&nvml);
@@ -92,7 +92,7 @@ static void tell_xid(int device, uint32_t xid)
                                                                       name);
 }
 
-// Of a device with MIG, each slice that the event may be about.
+// With MIG, marks each slice that the event may be about.
 static void tell_event(const nvmlEventData_t *event, const gpu_devices *devices)
 {
   char uuid[sizeof(all[0].uuid)];
@@ -109,7 +109,7 @@ static void tell_event(const nvmlEventData_t *event, const gpu_devices *devices)
   }
 }
 
-// NVML said that one of the devices is lost, but not which.
+// NVML says that one of the devices is lost, but not which.
 static void find_lost(const gpu_devices *devices)
 {
   unsigned milliwatts;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a device is lost, also by what the server's copy of the layer knows: it alone looks, and
-// hears of Xids. Any thread, before the driver is called and while it is waited for.
+// Whether a device is lost, including what the server's copy of the layer knows: only that copy
+// watches devices and gets Xids. Any thread, before a call of the driver and while waiting for it.
 #include "gpu/health.h"
 
-// In a process that has nereid's server what its copy knows; else NULL.
+// The server's function in a process with nereid's server; else NULL.
 extern int NEREID_GpuHealth(int device, char *text, size_t size)
     __attribute__((weak, visibility("default")));
 
-// The server's own copy hears what it knows. A dead context is not heard of: each copy is told of
-// it by its own calls.
+// The server's copy hears its own state. Dead contexts are not asked for: each copy learns them
+// from its own calls.
 static gpu_health_state hear(int device)
 {
   char text[GPU_HEALTH_BYTES] = "";

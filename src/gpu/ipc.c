@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of other processes by CUDA's handles. Threads that may wait for milliseconds.
+// Other processes' memory by CUDA's handles. For threads that may wait for milliseconds.
 #include "gpu/ipc.h"
 
 #include "base/cleanup.h"
@@ -29,8 +29,8 @@ static const char *reason_of(CUresult code)
   }
 }
 
-// A handle that a client made up must not be able to mark the device: of an unknown error the next
-// look finds out whether the context is dead.
+// A made-up handle must not mark the device: after an unknown error gpu_health_look finds out
+// whether the context is dead.
 static error *open_error(int device, CUresult code)
 {
   AUTO_ERROR error *e = gpu_error(code, "failed to open CUDA IPC handle");
@@ -39,8 +39,8 @@ static error *open_error(int device, CUresult code)
   return error_new(error_get_code(e), "%s%s", error_message(e), reason_of(code));
 }
 
-// Where the memory really is, since another process may have named another device; and how much
-// there is from `memory` on.
+// Finds the memory's real device, since the other process may have named a wrong one, and its size
+// from `memory` on.
 static CUresult locate(CUdeviceptr memory, gpu_mapping *mapping)
 {
   const gpu_driver *driver = gpu_driver_opened();
@@ -98,7 +98,7 @@ error *gpu_ipc_close(gpu_mapping *mapping)
   int device = mapping->device;
   CUcontext before;
   error *e = gpu_health_lost_error(device);
-  if (e != NULL) { // left to the end of the process, with the context
+  if (e != NULL) { // left until the process ends, with the context
     *mapping = (gpu_mapping){0};
     return error_wrap(e, "failed to close CUDA IPC handle");
   }

@@ -31,7 +31,7 @@ typedef struct nvmlUtilization_t {
 
 typedef struct nvmlMemory_v2_t {
   unsigned version;                               // NVML_MEMORY_V2, to be set by the caller
-  unsigned long long total, reserved, free, used; // bytes; `used` is without `reserved`
+  unsigned long long total, reserved, free, used; // bytes; `used` excludes `reserved`
 } nvmlMemory_v2_t;
 #define NVML_MEMORY_V2 ((unsigned)(sizeof(nvmlMemory_v2_t) | (2u << 24)))
 
@@ -41,7 +41,7 @@ typedef struct nvmlEventData_t {
   nvmlDevice_t device;
   unsigned long long eventType;
   unsigned long long eventData; // the Xid's number
-  unsigned gpuInstanceId;       // of MIG; NVML_NO_INSTANCE: none
+  unsigned gpuInstanceId;       // MIG; NVML_NO_INSTANCE: none
   unsigned computeInstanceId;
 } nvmlEventData_t;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools of pinned and of device memory: pieces that the driver gave, divided by `ranges`. The lock
-// is held for the books alone, never for a call to the driver. Any thread.
+// Pools of pinned and of device memory: pieces from the driver, divided by `ranges`. The lock is
+// held for the tables only, never during a call of the driver. Any thread.
 #include "gpu/pool.h"
 
 #include "base/checked.h"
@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-// What one allocation of the driver brought; holds the device's context.
+// One allocation of the driver; holds the device's context.
 typedef struct piece {
   list_node node; // in the pool's `pieces`
   void *memory;
@@ -23,7 +23,7 @@ typedef struct piece {
 struct gpu_pool {
   gpu_place place; // does not change
   pthread_mutex_t lock;
-  ranges *ranges; // `lock`, as what follows
+  ranges *ranges; // guarded by `lock`, as the rest
   list pieces;
   uint64_t takes, misses;
 };

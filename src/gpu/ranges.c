@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TLSF over addresses. Free blocks are in lists by size class: 32 classes for each power of two,
-// with a bit for each list that is not empty, so that a fit is found in a few instructions. Sizes
-// are counted in units of RANGES_ALIGNMENT. The caller has the lock.
+// with a bit for each non-empty list, so that a fit is found in a few instructions. Sizes are in
+// units of RANGES_ALIGNMENT. The caller holds the lock.
 #include "gpu/ranges.h"
 
 #include "base/checked.h"
@@ -11,14 +11,14 @@
 
 #define CLASS_BITS  5
 #define CLASSES     (1u << CLASS_BITS) // of a power of two
-#define POWERS      52                 // as many as an address space has
+#define POWERS      52                 // as many as addresses have bits
 #define SLAB_BLOCKS 64
 #define FIRST_SLOTS 64 // a power of two
 
 typedef struct block {
-  list_node free_node;           // linked: free, or not in use as a block at all
-  struct block *before, *behind; // by address; NULL at the ends of what was added in one piece
-  struct block *chain;           // the next one taken in the same slot
+  list_node free_node;           // linked: free, or spare
+  struct block *before, *behind; // by address; NULL at the ends of an added range
+  struct block *chain;           // the next taken block in the same slot
   uintptr_t base;
   size_t units;
 } block;
@@ -30,11 +30,11 @@ typedef struct slab {
 
 struct ranges {
   list classes[POWERS][CLASSES];
-  uint64_t powers;          // bit: a class of it has blocks
+  uint64_t powers;          // bit: one of its classes has blocks
   uint32_t filled[POWERS];  // bit: the class has blocks
-  list spares;              // blocks that stand for nothing
-  list slabs;               // where blocks are
-  block **slots;            // those taken, by address
+  list spares;              // unused block structures
+  list slabs;               // memory of the block structures
+  block **slots;            // taken blocks, by address
   size_t slot_count, taken; // slots: a power of two
   size_t total_units, used_units;
 };
@@ -81,7 +81,7 @@ static unsigned highest_bit(size_t units)
   return 63u - (unsigned)__builtin_clzll(units);
 }
 
-// That of a block of `units`.
+// The class of a block of `units`.
 static size_class class_of(size_t units)
 {
   if (units < CLASSES)
@@ -115,7 +115,7 @@ static block *first_of(ranges *r, unsigned power, unsigned index)
   return container_of(list_first(&r->classes[power][index]), block, free_node);
 }
 
-// Of the classes behind that of `units`, all of whose blocks are large enough, the first block.
+// The first block in a class above that of `units`: all blocks there are large enough.
 static block *fit_above(ranges *r, size_t units)
 {
   size_class c = class_of(units);
@@ -129,7 +129,7 @@ static block *fit_above(ranges *r, size_t units)
   return first_of(r, power, (unsigned)__builtin_ctz(r->filled[power]));
 }
 
-// Of its own class, one that is large enough.
+// A large enough block of the same class.
 static block *fit_within(ranges *r, size_t units)
 {
   size_class c = class_of(units);
@@ -184,7 +184,7 @@ static void add_taken(block **slots, size_t count, block *b)
   *slot = b;
 }
 
-// Without memory for more slots, chains get longer.
+// Without memory for more slots the chains get longer.
 static void grow_slots(ranges *r)
 {
   size_t count = r->slot_count * 2;
@@ -230,7 +230,7 @@ error *ranges_add(ranges *r, uintptr_t base, size_t bytes)
   return NULL;
 }
 
-// Makes what is behind the first `units` of a block that is in no list a free block.
+// Makes the rest of a block after its first `units` a free block. `b` is in no list.
 static void split(ranges *r, block *b, size_t units)
 {
   if (b->units == units)
@@ -252,7 +252,7 @@ error *ranges_take(ranges *r, size_t bytes, uintptr_t *address)
   *address = 0;
   size_t padded;
   if (!checked_add_size(bytes, RANGES_ALIGNMENT - 1, &padded))
-    return NULL; // more than there can be
+    return NULL; // larger than possible
   size_t units = bytes == 0 ? 1 : padded / RANGES_ALIGNMENT;
   block *b = find_fit(r, units);
   if (b == NULL)
@@ -269,7 +269,7 @@ error *ranges_take(ranges *r, size_t bytes, uintptr_t *address)
   return NULL;
 }
 
-// The block behind `b` becomes part of it; neither is in a list of free ones.
+// Merges the block after `b` into it; neither is in a free list.
 static void absorb_next(ranges *r, block *b)
 {
   block *next = b->behind;

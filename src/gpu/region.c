@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions: addresses that are reserved once and get memory piece by piece, which processes share by
-// file descriptors. One owner; what uses the memory has ended when the region goes.
+// Regions: addresses reserved once and filled piece by piece, which processes share by file
+// descriptors. One owner; no use of the memory may be left when the region is freed.
 #include "gpu/ipc.h"
 
 #include "base/checked.h"
@@ -20,7 +20,7 @@ typedef struct piece {
 } piece;
 
 struct gpu_region {
-  int device; // whose context it holds
+  int device; // the device whose context it holds
   bool exports;
   size_t granularity, reserved, filled;
   CUdeviceptr base;
@@ -78,7 +78,7 @@ static error *check_device(gpu_region *r)
   return NULL;
 }
 
-// `bytes` up to a whole number of granules.
+// Rounds `bytes` up to a whole number of granules.
 static bool round_up(const gpu_region *r, size_t bytes, size_t *rounded)
 {
   if (!checked_add_size(bytes, r->granularity - 1, rounded))
@@ -160,7 +160,7 @@ size_t gpu_region_bytes(const gpu_region *region)
   return region->filled;
 }
 
-// Maps `handle` behind what is filled.
+// Maps `handle` at the end of the filled part.
 static CUresult map(const gpu_region *r, CUmemGenericAllocationHandle handle, size_t bytes)
 {
   const gpu_driver *driver = gpu_driver_opened();
@@ -178,8 +178,7 @@ static CUresult map(const gpu_region *r, CUmemGenericAllocationHandle handle, si
   return code;
 }
 
-// Takes over `handle`, which is released: what is mapped keeps the memory. With `*fd`, a
-// descriptor.
+// Takes over `handle` and releases it: the mapping keeps the memory. *fd: a descriptor, if wanted.
 static error *append(gpu_region *r, CUmemGenericAllocationHandle handle, size_t bytes, int *fd)
 {
   const gpu_driver *driver = gpu_driver_opened();

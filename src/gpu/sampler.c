@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NVML says of the devices, asked when metrics want it. One thread samples.
+// Reads NVML's values for metrics. One thread samples.
 #include "gpu/sampler.h"
 
 #include "gpu/health.h"
@@ -21,7 +21,7 @@ struct gpu_sampler {
   sampled items[MAX_GPUS];
 };
 
-// Whether the device gave the value; that it is lost is told.
+// Whether the device has the value. Records a lost device.
 static bool gave(const sampled *s, nvmlReturn_t code)
 {
   if (code == NVML_ERROR_GPU_IS_LOST)

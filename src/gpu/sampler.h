@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NVML says of the devices, for metrics. One thread samples.
+// NVML's values of the devices, for metrics. One thread samples.
 #ifndef NEREID_GPU_SAMPLER_H
 #define NEREID_GPU_SAMPLER_H
 
@@ -9,8 +9,8 @@
 
 typedef struct gpu_sampler gpu_sampler;
 
-// A value that a device does not have (a MIG slice's utilization, a platform without power) is
-// negative.
+// Negative: the device does not have this value (a MIG slice's utilization, a platform without
+// power).
 typedef struct gpu_sample {
   double utilization; // 0 to 1
   double memory_total_bytes, memory_used_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and events. A stream is used by one thread at a time, an event on any.
+// Streams and events. One thread at a time uses a stream; any thread an event.
 #include "gpu/stream.h"
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@ static int driver_priority(const gpu_driver *driver, int priority)
   int least = 0, greatest = 0;
   if (priority == 0 || driver->cuCtxGetStreamPriorityRange(&least, &greatest) != CUDA_SUCCESS)
     return 0;
-  return priority > 0 ? greatest : least; // smaller numbers go first
+  return priority > 0 ? greatest : least; // smaller numbers have priority
 }
 
 static error *open_stream(gpu_stream *s, int priority)
@@ -71,7 +71,7 @@ void gpu_stream_free(gpu_stream *stream)
 error *gpu_stream_synchronize(gpu_stream *stream)
 {
   CUcontext before;
-  if (gpu_health_is_gone(stream->device)) // it might never come back
+  if (gpu_health_is_gone(stream->device)) // the call might never return
     return gpu_health_lost_error(stream->device);
   RETURN_IF_ERROR(gpu_context_visit(stream->device, &before));
   CUresult code = gpu_stream_poll(stream->device, stream->device, stream->handle);
@@ -148,16 +148,16 @@ error *gpu_event_query(gpu_event *event, bool *done)
   return code == CUDA_ERROR_NOT_READY ? NULL : event_error(event, code);
 }
 
-// How long to sleep after having waited for so long: little beside it.
+// The time to sleep after waiting this long: a small part of it.
 static uint64_t nap_ns(uint64_t waited_ns)
 {
   uint64_t nap = waited_ns / 16;
   return nap < LEAST_NAP_NS ? LEAST_NAP_NS : nap > MOST_NAP_NS ? MOST_NAP_NS : nap;
 }
 
-// Asks until the event, or all of the stream (`event` NULL), has come, `end_ns`, or one of the
-// devices has gone, which may never answer; the code of the last answer. In the context of the
-// first.
+// Polls until the event, or all of the stream (`event` NULL), is done, `end_ns` has come, or one of
+// the devices has gone, which may never answer. Returns the last result. The context of `device`
+// must be current.
 static CUresult poll(int device, int peer, CUevent event, CUstream stream, uint64_t end_ns)
 {
   const gpu_driver *driver = gpu_driver_opened();
@@ -180,7 +180,7 @@ CUresult gpu_stream_poll(int device, int peer, CUstream stream)
   return poll(device, peer, NULL, stream, CLOCK_NEVER);
 }
 
-// When a wait that begins now ends.
+// The end of a wait that begins now.
 static uint64_t end_of(int64_t timeout_us)
 {
   uint64_t wait, end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's description: written by the server, read in the model's own process.
+// Reads a model's description, which the server writes for the model's own process.
 #include "host/description.h"
 
 #include "base/log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's own process: its main thread loads the model as the server says, and answers questions
-// about it until it is told to end. It ends with the server, whatever it is at.
+// A model's own process: its main thread loads the model as the server's message says, and answers
+// questions about it until it is told to end. The process ends when the server ends.
 #include "host/host.h"
 
 #include "base/cleanup.h"
@@ -34,7 +34,7 @@ static error *receive_channel(int socket, channel **result)
 
 // ---- the model
 
-// The one of this process; for who has nothing but the server.
+// This process's host, for callbacks that get only the server.
 static model_host *the_host;
 
 static void model_unreferenced(server *s, model *m)
@@ -49,7 +49,7 @@ static void model_unreferenced(server *s, model *m)
 static error *make_instances(model_host *host)
 {
   size_t count = host->model->instances->count;
-  host->instances = calloc(count + 1, sizeof *host->instances);
+  host->instances = calloc(count + 1, sizeof(*host->instances));
   if (host->instances == NULL)
     return error_no_memory();
   for (size_t i = 0; i < count; i++)
@@ -59,8 +59,8 @@ static error *make_instances(model_host *host)
   return NULL;
 }
 
-// The server has undone the reshape where it read the answer: here a backend's shapes stay as they
-// are.
+// The server has already applied the reshape when it reads the answer, so shapes stay as the
+// backend gives them.
 static void keep_shapes(model_signature *s)
 {
   for (size_t i = 0; i < s->output_count; i++)
@@ -90,7 +90,7 @@ static error *load(model_host *host, const host_description *description, const 
 typedef struct question {
   channel_message message;
   wire_reader reader;
-  buffer answer; // behind the code and text of no error
+  buffer answer; // follows the success code and empty text
 } question;
 
 static const char *get_text(question *q)
@@ -129,7 +129,7 @@ static error *on_ready(const model_host *host, uint64_t index)
   return index < m->instances->count ? instance_ready(m->instances->items[index]) : NULL;
 }
 
-// An answer that is being freed may have the last reference. False: somebody keeps one.
+// A thread that frees an answer may have the last reference. False: references are left.
 static bool await_references(model_host *host)
 {
   uint64_t deadline = clock_monotonic_ns() + REFERENCES_WAIT_NS;
@@ -159,7 +159,7 @@ static void unload(model_host *host)
   host->instances = NULL;
   host_gpus_free(host->gpus);
   host->gpus = NULL;
-  log_enable(LOG_LEVEL_INFO, false); // that a server ends is said once, by the one that does
+  log_enable(LOG_LEVEL_INFO, false); // only the server logs the end
   server_free(host->server);
   host->server = NULL;
 }
@@ -181,7 +181,7 @@ static error *dispatch(model_host *host, question *q, host_description *descript
   }
 }
 
-// False: that was the last one.
+// False: that was the last message.
 static bool answer(model_host *host, const channel_message *message, host_description *description)
 {
   const uint8_t *control = channel_other(host->channel, message->offset, message->size);
@@ -211,7 +211,7 @@ static bool answer(model_host *host, const channel_message *message, host_descri
 
 // ---- the process
 
-// The end of the server, of which the kernel tells only the thread that started this process.
+// Ends the process with the server: the kernel's own signal depends on the thread that started it.
 static void *watch_server(void *argument)
 {
   const model_host *host = argument;
@@ -225,7 +225,7 @@ static error *attach(model_host *host)
 {
   pthread_t watcher;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  signal(SIGINT, SIG_IGN); // those are for the server, which ends its models when it has answered
+  signal(SIGINT, SIG_IGN); // these are for the server, which ends its models after their answers
   signal(SIGTERM, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
   RETURN_IF_ERROR(receive_channel(host->socket, &host->channel));
@@ -246,7 +246,7 @@ static void serve(model_host *host)
 
 int host_run(int socket)
 {
-  model_host *host = calloc(1, sizeof *host);
+  model_host *host = calloc(1, sizeof(*host));
   if (host == NULL)
     return 1;
   the_host = host;
@@ -263,6 +263,6 @@ int host_run(int socket)
     log_error("%s", error_message(e));
     return 1;
   }
-  serve(host); // the process's end frees the rest; its watcher reads it
+  serve(host); // the process's end frees the rest; the server sees its exit
   return 0;
 }

@@ -3,7 +3,7 @@
 #ifndef NEREID_HOST_HOST_H
 #define NEREID_HOST_HOST_H
 
-// What NEREID_ModelHostRun does. On the main thread.
+// NEREID_ModelHostRun. On the main thread.
 int host_run(int socket);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend does with requests, written as events (isolated/protocol.h): together with the
-// answer to the batch where it is done on the instance's thread before the execution returns and
-// ends the request, else in a message of its own.
+// Writes a backend's actions on requests as events (isolated/protocol.h). Events from the
+// instance's thread during the execution go with the answer to the batch, if they end the request;
+// all others are sent in messages of their own.
 #include "host/host_state.h"
 
 #include "base/cleanup.h"
@@ -39,7 +39,7 @@ void host_release_lent(model_host *host, buffer *lent)
 {
   for (size_t at = 0; at < lent->size; at += sizeof(uint64_t)) {
     uint64_t offset;
-    memcpy(&offset, lent->data + at, sizeof offset);
+    memcpy(&offset, lent->data + at, sizeof(offset));
     channel_release(host->channel, offset);
   }
   lent->size = 0;
@@ -67,10 +67,10 @@ static void lend_locked(model_host *host, const buffer *lent)
 {
   uint64_t number = channel_sent(host->channel, CHANNEL_CALLS);
   for (size_t at = 0; at < lent->size; at += sizeof(uint64_t)) {
-    host_loan *loan = calloc(1, sizeof *loan);
+    host_loan *loan = calloc(1, sizeof(*loan));
     if (loan == NULL)
       host_give_up("no memory");
-    memcpy(&loan->offset, lent->data + at, sizeof loan->offset);
+    memcpy(&loan->offset, lent->data + at, sizeof(loan->offset));
     loan->number = number;
     list_append(&host->loans, &loan->node);
   }
@@ -93,7 +93,7 @@ bool host_send(model_host *host, channel *to, channel_ring ring, channel_message
 
 // ---- events
 
-// Where an event goes. `apart`: into a message of its own, with the blocks that it names.
+// The destination of an event. `apart`: a message of its own, with the blocks that it names.
 typedef struct event {
   model_host *host;
   buffer *to;
@@ -102,7 +102,7 @@ typedef struct event {
   buffer own, own_lent;
 } event;
 
-// `of` is NULL for what is about no request. `together`: it may be told with the answer.
+// `of` is NULL for an event about no request. `together`: it may go with the answer.
 static void begin_event(event *self, model_host *host, host_request *of, bool together)
 {
   *self = (event){.host = host};
@@ -141,10 +141,10 @@ static void put_parameter(buffer *to, const parameter *p)
   else if (p->type == TRITONSERVER_PARAMETER_BOOL)
     put_u64(to, p->value.boolean);
   else
-    put_u64(to, (uint64_t)p->value.integer); // of a double: its bits
+    put_u64(to, (uint64_t)p->value.integer); // a double as its bits
 }
 
-// The block is the server's from now on, for a while.
+// Lends the output's block to the server.
 static void put_output(event *self, response_output *output)
 {
   buffer *to = self->to;
@@ -202,7 +202,7 @@ void host_on_response(TRITONSERVER_InferenceResponse *r, uint32_t flags, void *u
     put_response(&e, r);
   end_event(&e);
   if (final)
-    forget(of); // first: the response may have the last reference to the factory
+    forget(of); // first, because the response may have the last reference to the factory
   response_free(r);
 }
 
@@ -229,7 +229,7 @@ static void report_request(instance *i, request *r, bool success, const uint64_t
   put_u8(e.to, EVENT_STATISTICS);
   put_u64(e.to, of->number);
   put_u8(e.to, success);
-  buffer_append(e.to, moments, 4 * sizeof *moments);
+  buffer_append(e.to, moments, 4 * sizeof(*moments));
   end_event(&e);
 }
 
@@ -240,12 +240,12 @@ static void report_response(response_factory *f, response_outcome outcome,
   const uint64_t moments[] = {times->start, times->output_start, times->end};
   event e;
   if (atomic_load_explicit(&f->finished, memory_order_acquire))
-    return; // nobody remembers it
+    return; // the request is fully answered
   begin_event(&e, of->host, of, false);
   put_u8(e.to, EVENT_RESPONSE_STATISTICS);
   put_u64(e.to, of->number);
   put_u8(e.to, (uint8_t)outcome);
-  buffer_append(e.to, moments, sizeof moments);
+  buffer_append(e.to, moments, sizeof(moments));
   end_event(&e);
 }
 
@@ -260,15 +260,15 @@ static void report_batch(instance *i, uint64_t rows, const uint64_t moments[4])
   put_u8(e.to, EVENT_BATCH);
   put_u32(e.to, index);
   put_u64(e.to, rows);
-  buffer_append(e.to, moments, 4 * sizeof *moments);
+  buffer_append(e.to, moments, 4 * sizeof(*moments));
   end_event(&e);
 }
 
 const instance_reports host_reports = {
     .request = report_request, .batch = report_batch, .response = report_response};
 
-// ---- memory of outputs: blocks of this process's region. A block that was never sent is given
-// back with its response.
+// ---- memory of outputs: blocks of this process's region. A block that was never sent is freed
+// with its response.
 
 static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator, const char *name,
                                     size_t size, TRITONSERVER_MemoryType type, int64_t type_id,
@@ -289,7 +289,7 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator, c
     return (TRITONSERVER_Error *)error_new(
         ERROR_UNAVAILABLE, "no shared memory for the %zu bytes of output '%s'", size, name);
   *data = channel_own(host->channel, offset);
-  memset(*data, 0, size); // what a backend leaves unfilled shows nothing of other requests
+  memset(*data, 0, size); // unfilled parts must not show data of other requests
   *context = (void *)(uintptr_t)(offset + 1);
   return NULL;
 }

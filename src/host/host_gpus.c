@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPUs of a model's process: their contexts are held, so that looking finds those that died,
-// and a fault ends the process. A new one has new contexts, and whoever waits is answered.
+// The GPUs of a model's process. Their contexts are held, so that the watch notices dead ones; a
+// fault ends the process. A new process has new contexts, and the server answers the waiting
+// requests.
 #include "host/host_gpus.h"
 
 #include "core/gpu_watch.h"

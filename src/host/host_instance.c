@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executes what comes on an instance's channel, on the instance's thread.
+// Executes the batches of an instance's channel, on the instance's thread.
 #include "host/host_state.h"
 
 #include "base/log.h"
@@ -8,13 +8,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum {
-  LOOK_US = 100,        // for the next batch, where they follow each other as fast
-  QUIET_US = 2000000,   // without work, before idle memory is given back
-  KEPT_BYTES = 16 << 20 // of it
-};
+#define LOOK_US    100        // polling for the next batch, while batches come as fast
+#define QUIET_US   2000000    // without work, before idle memory is given back
+#define KEPT_BYTES (16 << 20) // of idle memory
 
-// An error of the whole batch: no request of it is the backend's.
+// An error concerns the whole batch: then the backend has none of its requests.
 static error *execute(host_instance *self, const channel_message *work)
 {
   model_host *host = self->host;
@@ -37,7 +35,7 @@ static error *execute(host_instance *self, const channel_message *work)
   return e;
 }
 
-// The server has read all answers, and what they name.
+// Whether the server has finished with all answers and their blocks.
 static bool is_read(const host_instance *self)
 {
   return channel_finished(self->ring, CHANNEL_ANSWERS) == channel_sent(self->ring, CHANNEL_ANSWERS);
@@ -47,7 +45,7 @@ static void serve(host_instance *self, const channel_message *work)
 {
   channel_message answer = {.kind = work->kind, .id = work->id};
   AUTO_BUFFER buffer failed = BUFFER_EMPTY;
-  assert(is_read(self)); // the server sends the next batch when it is done with the last answer
+  assert(is_read(self)); // the server sends a batch only after it has read the last answer
   host_release_lent(self->host, &self->lent);
   self->events.size = 0;
   error *e = execute(self, work);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes requests of a batch's control part: what a backend reads of them is as it was in the
-// server, tensors are views of the server's region.
+// Makes requests from a batch's control part: the backend reads the same values as in the server,
+// and tensors are views of the server's region.
 #include "host/host_state.h"
 
 #include "base/cleanup.h"
@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-// The server's texts come with their NUL.
+// The server's texts include their NUL.
 static const char *get_text(wire_reader *reader)
 {
   size_t length;
@@ -30,13 +30,13 @@ static error *read_parameters(wire_reader *reader, request *r)
     else if (p.type == TRITONSERVER_PARAMETER_BOOL)
       p = parameter_of_bool(wire_get_u64(reader) != 0);
     else
-      p.value.integer = wire_get_i64(reader); // of a double: its bits
+      p.value.integer = wire_get_i64(reader); // a double as its bits
     RETURN_IF_ERROR(request_set_parameter(r, name, p));
   }
   return NULL;
 }
 
-// The server names them all; a null request has none.
+// The server names all outputs; a null request has none.
 static error *read_outputs(wire_reader *reader, request *r)
 {
   uint32_t count = wire_get_u32(reader);
@@ -51,7 +51,7 @@ static error *read_input(const host_instance *of, wire_reader *reader, request *
   const char *name = get_text(reader);
   TRITONSERVER_DataType datatype = (TRITONSERVER_DataType)wire_get_u32(reader);
   uint32_t rank = wire_get_u32(reader);
-  int64_t *dims = arena_allocate_array(&r->input_memory, rank, sizeof *dims);
+  int64_t *dims = arena_allocate_array(&r->input_memory, rank, sizeof(*dims));
   if (dims == NULL)
     return error_no_memory();
   for (uint32_t d = 0; d < rank; d++)
@@ -59,7 +59,7 @@ static error *read_input(const host_instance *of, wire_reader *reader, request *
   uint64_t offset = of->block + wire_get_u64(reader), size = wire_get_u64(reader);
   RETURN_IF_ERROR(request_add_input(r, name, datatype, dims, rank, false));
   request_input *input = &r->inputs[r->input_count - 1];
-  input->dims = (int64_t *)input->given_dims; // the server has checked and completed them
+  input->dims = (int64_t *)input->given_dims; // checked and completed by the server
   input->dim_count = rank;
   input->signature = signature_find_input(&r->target->signature, input->name);
   const input_segment segment = {.base = channel_other(of->host->channel, offset, size),
@@ -122,11 +122,11 @@ static bool was_cancelled_early(const model_host *host, uint64_t number)
 static error *make_request(host_instance *of, wire_reader *reader, host_request **made)
 {
   model_host *host = of->host;
-  host_request *self = calloc(1, sizeof *self);
+  host_request *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return error_no_memory();
   *made = self;
-  refcount_init(&self->references); // the execution's
+  refcount_init(&self->references); // the execution's reference
   self->host = host;
   self->number = wire_get_u64(reader);
   RETURN_IF_ERROR(request_new(&host->model->target, &self->request));
@@ -135,7 +135,7 @@ static error *make_request(host_instance *of, wire_reader *reader, host_request 
   r->response_callback = host_on_response;
   r->release_callback = host_on_release;
   r->response_context = r->release_context = self;
-  r->times.start = 1; // no client gave it up
+  r->times.start = 1; // not cancelled by a client
   RETURN_IF_ERROR(read_request(of, reader, r));
   RETURN_IF_ERROR(request_renew_factory(r));
   r->factory->answer_owed = true;
@@ -163,7 +163,7 @@ void host_request_take_back(host_request *self)
   if (r == NULL)
     return;
   self->request = NULL;
-  if (self->factory == NULL) { // it was not made to its end
+  if (self->factory == NULL) { // making it failed halfway
     request_free(r);
     return;
   }
@@ -183,10 +183,10 @@ static error *grow(host_instance *self, uint32_t count)
 {
   if (count <= self->capacity)
     return NULL;
-  host_request **requests = reallocarray(self->requests, count, sizeof *requests);
+  host_request **requests = reallocarray(self->requests, count, sizeof(*requests));
   if (requests != NULL)
     self->requests = requests;
-  request **batch = reallocarray(self->batch, count, sizeof *batch);
+  request **batch = reallocarray(self->batch, count, sizeof(*batch));
   if (batch != NULL)
     self->batch = batch;
   if (requests == NULL || batch == NULL)

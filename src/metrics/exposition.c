@@ -153,8 +153,8 @@ bool metrics_render_labels(buffer *text, const metric_label *labels, size_t coun
   return !text->failed;
 }
 
-// How many bytes of rendered labels belong to names that come before `name`, with the comma behind
-// them. Only what stands between quotes can hold a quote or a comma, and there a quote is escaped.
+// How many bytes of the rendered labels belong to names before `name`, including the comma after
+// them. Quotes and commas occur only in quoted values, where quotes are escaped.
 static size_t find_label_position(slice labels, const char *name)
 {
   size_t size = strlen(name), at = 0;
@@ -188,7 +188,7 @@ void metrics_insert_label(buffer *text, slice labels, metric_label more)
   buffer_append(text, labels.data + position, labels.size - position);
 }
 
-// The shortest decimal text that reads back to the same number.
+// The shortest decimal text that reads back as the same number.
 static void append_number(buffer *b, double value)
 {
   char text[NUMBER_TEXT_BYTES];
@@ -202,7 +202,7 @@ static void append_number(buffer *b, double value)
     buffer_append(b, text, number_print_f64(text, value));
 }
 
-// Appends `name_suffix{labels,bound_name="bound"} `; `bound_name` NULL: no such label.
+// Appends `name_suffix{labels,bound_name="bound"} `; `bound_name` NULL: without this label.
 static void append_head(metrics_family *family, const char *suffix, slice labels,
                         const char *bound_name, double bound)
 {

@@ -46,7 +46,7 @@ struct process_metrics {
   bool has_memory;
 };
 
-// Takes the next word off `rest`; empty at its end.
+// Takes the next word from `rest`; empty at its end.
 static slice next_word(slice *rest)
 {
   while (rest->size > 0 && (*rest->data == ' ' || *rest->data == '\t'))
@@ -59,7 +59,7 @@ static slice next_word(slice *rest)
   return word;
 }
 
-// Takes the next line off `rest`. False at its end.
+// Takes the next line from `rest`. False at its end.
 static bool next_line(slice *rest, slice *line)
 {
   if (rest->size == 0)
@@ -109,7 +109,7 @@ static double utilization(const cpu_times *before, const cpu_times *now)
   return busy + idle > 0 ? (double)busy / (double)(busy + idle) : 0;
 }
 
-// Used is total minus available, as Triton counts it. False: it could not be read.
+// Used is total minus available, as in Triton. False: unreadable.
 static bool sample_memory(process_metrics *p)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
@@ -133,7 +133,7 @@ static bool sample_memory(process_metrics *p)
   return true;
 }
 
-// What cannot be read now stays as it was, and the next scrape reads again.
+// Unreadable values stay unchanged, and the next scrape reads again.
 static void sample(process_metrics *p, uint64_t now_ns)
 {
   cpu_times now = read_cpu(p);

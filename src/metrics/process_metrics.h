@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's CPU use and memory, nv_cpu_*, as Triton reports them: read from /proc, host-wide.
-// Sampled when a scrape comes and the last sample is an interval old: no thread.
+// The machine's CPU use and memory, nv_cpu_*, as Triton reports them: read from /proc, for the
+// whole host. Sampled by a scrape when the last sample is older than the interval, so it needs no
+// thread.
 #ifndef NEREID_METRICS_PROCESS_METRICS_H
 #define NEREID_METRICS_PROCESS_METRICS_H
 
@@ -12,8 +13,8 @@
 
 typedef struct process_metrics process_metrics;
 
-// Registers the collector. `proc` is "/proc", or a directory of a test's with files `stat` and
-// `meminfo`. What cannot be read is left out of the exposition.
+// Registers the collector. `proc` is "/proc", or a test's directory with files `stat` and
+// `meminfo`. Unreadable values are left out of the exposition.
 error *process_metrics_new(metrics_registry *registry, const char *proc, clock_source clock,
                            uint64_t interval_ms, process_metrics **p);
 void process_metrics_free(process_metrics *p); // NULL is allowed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectors and families behind two locks, values as atomics. Called by programs and backends on
-// any thread (values), and by the scraper's thread (print).
+// Collectors and families behind two locks, values as atomics. Programs and backends call it on any
+// thread (values), the scraper's thread prints.
 #include "metrics/registry.h"
 
 #include "base/cleanup.h"
@@ -20,17 +20,17 @@ struct metrics_collector {
   void *context;
 };
 
-// A metric as it is shown; handles share it.
+// A shown metric, shared by handles.
 typedef struct metric_entry {
-  char *labels; // rendered; the key in its family
+  char *labels; // rendered; also its key in the family
   size_t handles;
-  _Atomic double value; // of a histogram: the sum
-  double *bounds;       // of a histogram
+  _Atomic double value; // for a histogram the sum
+  double *bounds;       // for a histogram
   _Atomic uint64_t *counts;
   size_t bound_count;
 } metric_entry;
 
-// A family as it is shown; handles share it.
+// A shown family, shared by handles.
 typedef struct family_entry {
   metric_kind kind;
   char *name;
@@ -42,7 +42,8 @@ typedef struct family_entry {
 struct TRITONSERVER_MetricFamily {
   metrics_registry *registry;
   family_entry *entry;
-  size_t metric_count; // handles made through this one; guarded by the registry's family lock
+  size_t metric_count; // handles on metrics made through this one; guarded by the registry's family
+                       // lock
 };
 
 struct TRITONSERVER_Metric {
@@ -129,8 +130,8 @@ static family_entry *make_family_entry(metric_kind kind, const char *name, const
   return NULL;
 }
 
-// Families that collectors of a server show, now or later: others' samples must not look like its
-// own, nor come twice.
+// Families of a server's collectors, now or later: other samples must not look like the server's,
+// nor appear twice.
 static bool is_of_server(const char *name)
 {
   static const char *const prefixes[] = {"nv_inference_",
@@ -144,7 +145,7 @@ static bool is_of_server(const char *name)
                                          "nv_cache_num_misses_per_",
                                          "nv_cache_hit_",
                                          "nv_cache_miss_"};
-  for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+  for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
     if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
       return true;
   return false;
@@ -337,7 +338,7 @@ static error *unsupported(const metric *m, const char *operation)
                    operation);
 }
 
-// Relaxed: a value stands for itself, nothing is published with it.
+// Relaxed: each value is independent and publishes nothing else.
 static void add(_Atomic double *value, double amount)
 {
   double before = atomic_load_explicit(value, memory_order_relaxed);

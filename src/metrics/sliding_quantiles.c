@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring of histograms, one for each slice of time; the first one who comes in a new slice clears
-// the oldest for it. Observers run on threads that end requests, the reader is a scrape.
+// A ring of histograms, one per time slice; the first observation in a new slice clears the oldest.
+// Any thread that ends requests observes; a scrape reads.
 #include "metrics/sliding_quantiles.h"
 
 #include <assert.h>
@@ -22,8 +22,8 @@ void sliding_quantiles_fini(sliding_quantiles *s)
       free(atomic_load_explicit(&s->slices[i].blocks[b], memory_order_relaxed));
 }
 
-// The first two blocks hold one value in each bucket, each further one twice as many as that before
-// it.
+// In the first two blocks a bucket has one value; in each further block twice as many as in the
+// block before.
 static size_t bucket_of(uint64_t value)
 {
   if (value > LARGEST)
@@ -60,7 +60,7 @@ static void clear(quantile_slice *slice)
   }
 }
 
-// False: another thread is about to clear the slice.
+// False: another thread is clearing the slice.
 static bool enter(quantile_slice *slice, uint64_t epoch)
 {
   uint64_t there = atomic_load_explicit(&slice->epoch, memory_order_acquire);
@@ -75,7 +75,7 @@ static bool enter(quantile_slice *slice, uint64_t epoch)
   return true;
 }
 
-// NULL when memory is short: the observation is lost then.
+// NULL when memory is short: the observation is lost.
 static quantile_block *get_block(_Atomic(quantile_block *) *slot)
 {
   quantile_block *block = atomic_load_explicit(slot, memory_order_acquire);

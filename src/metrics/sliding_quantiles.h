@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantiles of what was observed of late, without keeping the observations: a histogram whose
-// buckets grow with the value, one for each slice of time (the log-linear buckets of
-// HdrHistogram, see also Masson, Rim, Lee: "DDSketch", VLDB 2019). A quantile is the sample of that
-// rank, told within SLIDING_QUANTILES_ERROR of its value; below 128 it is exact. Added to by any
-// thread without a lock, read by the scraper's.
+// Quantiles of recent observations, without storing them: one histogram per time slice, with
+// buckets that grow with the value (the log-linear buckets of HdrHistogram, see also Masson, Rim,
+// Lee: "DDSketch", VLDB 2019). A quantile is the sample of that rank within SLIDING_QUANTILES_ERROR
+// of its value; below 128 it is exact. Any thread adds without a lock; the scraper's thread reads.
 #ifndef NEREID_METRICS_SLIDING_QUANTILES_H
 #define NEREID_METRICS_SLIDING_QUANTILES_H
 
@@ -11,22 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// As the summaries of Triton: five slices of 12 seconds, so that what counts is 48 to 60 seconds
-// old at most.
+// As in Triton's summaries: five slices of 12 seconds, so observations count for 48 to 60 seconds.
 #define SLIDING_QUANTILES_SLICES   5
 #define SLIDING_QUANTILES_SLICE_NS UINT64_C(12000000000)
-#define SLIDING_QUANTILES_ERROR    (1.0 / 128) // of the value
+#define SLIDING_QUANTILES_ERROR    (1.0 / 128) // relative to the value
 
 #define QUANTILE_BLOCK_BUCKETS 64
-#define QUANTILE_BLOCKS        35 // for values below 2^40; a larger one counts as that
+#define QUANTILE_BLOCKS        35 // for values below 2^40; larger ones count in the last bucket
 
 typedef struct quantile_block { // the buckets of values from 2^n to 2^(n+1)
   _Atomic uint32_t counts[QUANTILE_BLOCK_BUCKETS];
 } quantile_block;
 
 typedef struct quantile_slice {
-  _Atomic uint64_t epoch;                            // which slice of time this is
-  _Atomic(quantile_block *) blocks[QUANTILE_BLOCKS]; // made when a value comes that needs one
+  _Atomic uint64_t epoch;                            // the number of its time slice
+  _Atomic(quantile_block *) blocks[QUANTILE_BLOCKS]; // each made when a value needs it
 } quantile_slice;
 
 typedef struct sliding_quantiles { // all zero at first
@@ -35,11 +33,10 @@ typedef struct sliding_quantiles { // all zero at first
 
 void sliding_quantiles_fini(sliding_quantiles *s);
 
-// Adds an observation. One that meets the moment in which a slice is cleared for its next use is
-// left out.
+// Adds an observation. It is lost when the slice is being cleared at this moment.
 void sliding_quantiles_add(sliding_quantiles *s, uint64_t now_ns, uint64_t value);
 
-// What several estimators hold together, for reading.
+// The sum of several estimators, for reading.
 typedef struct quantile_counts {
   uint64_t total;
   uint64_t counts[QUANTILE_BLOCKS * QUANTILE_BLOCK_BUCKETS];
@@ -47,8 +44,8 @@ typedef struct quantile_counts {
 
 void sliding_quantiles_collect(const sliding_quantiles *s, uint64_t now_ns, quantile_counts *sum);
 
-// The value of that rank: the smallest from 0 down, the largest from 1 up. NaN where nothing was
-// observed.
+// The value of that rank: the smallest for 0 or less, the largest for 1 or more. NaN without
+// observations.
 double quantile_counts_find(const quantile_counts *sum, double quantile);
 
 #endif

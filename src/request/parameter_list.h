@@ -7,9 +7,7 @@
 #include "base/error.h"
 #include "request/parameter.h"
 
-enum {
-  MAX_PARAMETER_LIST = 4096 // each is compared with all earlier ones
-};
+#define MAX_PARAMETER_LIST 4096 // each is compared with all earlier ones
 
 // Copies name and value into the arena; replaces a parameter of the same name.
 error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, const char *name,

@@ -190,7 +190,8 @@ def test_a_tensor_that_is_handed_on_is_not_copied_in_the_worker(gpus, region):
     assert np.array_equal(through(region, "pass", DATA[::-1].copy()), DATA[::-1])
     done = gpus.counters().since(before)
     assert done["copies_on_device"] == 2
-    assert done["cuCtxSynchronize"] == 1  # others were given the input: the device is awaited before its memory is used again
+    # Others were given the input: the device is awaited before its memory is used again (with Python 3.13 twice).
+    assert 1 <= done["cuCtxSynchronize"] <= 2
 
 
 @pytest.mark.parametrize("kept", ["capsule", "input", "request", "output", "object"])

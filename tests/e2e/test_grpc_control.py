@@ -329,6 +329,8 @@ def test_a_proxy_on_this_machine_does_not_lend_its_address(explicit):
     for authority, ours in AUTHORITIES.items():
         with grpc.insecure_channel(f"127.0.0.1:{explicit.grpc_port}", options=[("grpc.default_authority", authority)]) as channel:
             code, text = refusal(service_pb2_grpc.GRPCInferenceServiceStub(channel).RepositoryModelLoad, request)
+        if "@" in authority and code == grpc.StatusCode.INTERNAL:
+            continue  # newer versions of libnghttp2 take no user in an authority, and reset the stream
         assert (code == grpc.StatusCode.PERMISSION_DENIED) != ours, f"{authority}: {code} {text}"
         assert ours or "its authority does not name localhost" in text, text
     code, text = refusal(stub_of(explicit).RepositoryModelLoad, request, metadata=[("host", "attacker.example")])

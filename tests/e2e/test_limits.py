@@ -9,6 +9,7 @@ import socket
 import threading
 
 import numpy as np
+import pytest
 import tritonclient.grpc as grpcclient
 from conftest import DEADLINE, EVERYTHING, make_identity, wait_for
 
@@ -93,13 +94,15 @@ def test_few_descriptors_lower_the_limit_of_connections(start_server, repository
     assert ask_over_grpc(server) == 7
 
 
-def test_connections_that_never_sent_a_byte_give_way(start_server, repository):
-    """More than there are descriptors, at three ports."""
+@pytest.mark.parametrize("where", ["http", "grpc", "metrics", "all"])
+def test_connections_that_never_sent_a_byte_give_way(start_server, repository, where):
+    """More than there are descriptors, at one port or three."""
     make_identity(repository, "m")
     server = start_server(repository, flags=[*EVERYTHING, "--http-header-timeout-ms=0", "--grpc-handshake-timeout-ms=0"], wrapper=FEW)
-    ports = server.http_port, server.grpc_port, server.metrics_port
+    ports = {"http": server.http_port, "grpc": server.grpc_port, "metrics": server.metrics_port}
+    ports = ports.values() if where == "all" else [ports[where]]
     with contextlib.ExitStack() as stack:
-        for port in [port for port in ports for _ in range(200)]:
+        for port in [port for port in ports for _ in range(200 if where == "all" else 400)]:
             silent = stack.enter_context(socket.socket())
             silent.setblocking(False)
             silent.connect_ex(("127.0.0.1", port))

@@ -136,7 +136,7 @@ def test_a_key_is_one_whole_field(server, name):
     answer = statuses(server, head(f"POST {LOAD} HTTP/1.1", "Host: localhost", *SMUGGLED[name], SIZE, "Connection: close") + BODY)
     assert answer and all(status in (400, 403) for status in answer), answer
     body = b"5;the-key=Secret-1\r\n{   }\r\n0\r\nthe-key: Secret-1\r\n\r\n"  # as a chunk's extension, and behind the body
-    assert statuses(server, head(f"POST {INDEX} HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "Connection: close") + body)[0] == 403
+    assert statuses(server, head(f"POST {INDEX} HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "Connection: close") + body)[0] in (400, 403)  # some libmicrohttpd refuse extensions
 
 
 def test_a_key_is_for_one_request(server):

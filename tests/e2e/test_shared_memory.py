@@ -156,8 +156,11 @@ COMBINATIONS = {
     "from and to one place": (dict(source=place("r", 4), target=place("r", 4)), 200, ""),
     "an unknown source": (dict(source=place("s", 4)), 404, "Unable to find shared memory region: 's'"),
     "an unknown target": (dict(data=[1], target=place("s", 4)), 404, "Unable to find shared memory region: 's'"),
-    "an offset outside": (dict(source=place("r", 4, 4 * PAGE)), 400, "Invalid offset for shared memory region: 'r'"),
-    "an end outside": (dict(source=place("r", 4, 4 * PAGE - 3)), 400, "Invalid offset + byte size for shared memory region: 'r'"),
+    "an offset outside": (dict(source=place("r", 4, 4 * PAGE)), 400,
+                          f"Invalid offset for shared memory region: 'r': offset {4 * PAGE}, expected less than its {4 * PAGE} bytes"),
+    "an end outside": (dict(source=place("r", 4, 4 * PAGE - 3)), 400,
+                       f"Invalid offset + byte size for shared memory region: 'r': offset {4 * PAGE - 3} and byte_size 4, expected the end within its "
+                       f"{4 * PAGE} bytes"),
     "an end beyond 64 bits": (dict(source=place("r", 2**64 - 1, 1)), 400, "Integer overflow detected: byte_size"),
     "a size below 0": (dict(source=place("r", -1)), 400, "shared_memory_byte_size"),
     "an offset below 0": (dict(source=place("r", 4, -1)), 400, "shared_memory_offset"),

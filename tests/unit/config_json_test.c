@@ -195,6 +195,9 @@ static void errors_name_the_place_the_value_and_what_was_expected(void **state)
       {"{,}", "column 2: expected a name or '}', got ','"},
       {"{\"input\": [,]}", "column 12: expected a value, got ','"},
       {"{\"input\": [{} {}]}", "column 15: expected ',' or ']', got '{'"},
+      {"{“name”: 1}", "column 2: expected a name or '}', got '“', a typographic quote: write \" in "
+                      "its place"},
+      {"{\"name\": ‘a’}", "expected a value, got '‘', a typographic quote: write \" in its place"},
       {"{5: 1}", "column 2: expected a name or '}', got '5'"},
       {"{true: 1}", "column 2: expected a name or '}', got 'true'"},
       {"{\"input\": {\"optional\": True}}", "expected a value, got 'True': write true"},

@@ -195,11 +195,13 @@ static void what_is_not_needed_or_not_known_is_said(void **state)
 {
   (void)state;
   python_backend_free(make("{\"shm-region-prefix-name\": \"p\", \"stub-timeout-seconds\": \"3\","
-                           " \"auto-complete-config\": \"true\", \"unheard-of\": \"1\"}"));
+                           " \"auto-complete-config\": \"true\", \"unheard-of\": \"1\","
+                           " \"model-load-gpu-limit-device-0\": \"0.500000\"}"));
   assert_non_null(strstr(server.logged, "setting shm-region-prefix-name is not needed"));
   assert_non_null(strstr(server.logged, "unknown setting unheard-of"));
   assert_null(strstr(server.logged, "setting stub-timeout-seconds"));
   assert_null(strstr(server.logged, "setting auto-complete-config"));
+  assert_null(strstr(server.logged, "setting model-load-gpu-limit"));
 }
 
 static void a_backend_in_another_directory_is_written_in_python(void **state)

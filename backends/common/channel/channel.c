@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rings and regions, on both sides. Each side keeps in private memory what it must rely on: the
-// positions that it writes, the last possible ones that it read, its blocks. What the shared memory
-// says is compared with these at each use.
+// Rings and regions, on both sides. Each side keeps in private memory what it relies on: the
+// positions that it writes, the last valid ones that it read, its blocks. Values in the shared
+// memory are compared with these at each use.
 #include "channel.h"
 
 #include "channel_layout.h"
@@ -32,15 +32,15 @@ typedef struct ring {
   bool sender; // this side sends
   _Atomic bool broken;
 
-  // Of the sender.
+  // The sender's.
   pthread_mutex_t lock; // guards the next free slot: only its holder moves `sent`
   _Atomic uint64_t sent;
-  _Atomic uint64_t finished; // the last possible `done`; only grows
+  _Atomic uint64_t finished; // the last valid `done`; only grows
   channel_waits room;
 
-  // Of the receiver, one thread at a time.
-  uint64_t seen;  // the last possible `sent`
-  uint64_t taken; // messages that channel_receive gave
+  // The receiver's, one thread at a time.
+  uint64_t seen;  // the last valid `sent`
+  uint64_t taken; // messages that channel_receive returned
   uint64_t done;
   bool closing; // `seen` is final
   channel_waits arrival;
@@ -61,8 +61,8 @@ struct channel {
 
 // ---- forks ----
 
-// A child has copies of what is private: if it allocated or sent, both would give the same block or
-// slot. So a channel is of no use in a child.
+// A forked child has copies of the private state: parent and child would use the same blocks and
+// slots. A child therefore cannot use the channel.
 static _Atomic unsigned generation;
 
 static void count_fork(void)
@@ -87,7 +87,7 @@ static size_t page_size(void)
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// Of header and rings; the regions follow.
+// The bytes of header and rings; the regions follow.
 static size_t rings_size(void)
 {
   const size_t page = page_size(), size = CHANNEL_HEADER_BYTES + sizeof(channel_slot) *
@@ -120,8 +120,8 @@ static bool has_one_processor(void)
   return one;
 }
 
-// Maps the memfd. Of the two regions this side can write its own only: that is against mistakes;
-// against malice nothing is believed of what is in either.
+// Maps the memfd. This side can write only its own region. That protects against mistakes; against
+// malice neither region is trusted.
 static int map_channel(channel *self, int descriptor, bool host)
 {
   const size_t before = rings_size();
@@ -137,7 +137,7 @@ static int map_channel(channel *self, int descriptor, bool host)
   self->other = other;
   if (self->region_size > 0 && mprotect(other, self->region_size, PROT_READ) != 0)
     return errno;
-  // Inputs and outputs of clients have no place in a core file.
+  // Clients' inputs and outputs must not be in a core file.
   madvise(self->map, self->map_size, MADV_DONTDUMP);
   return 0;
 }
@@ -215,7 +215,7 @@ int channel_new(size_t region_size, channel **made)
   return 0;
 }
 
-// Reads the header and compares it with what the descriptor is.
+// Reads the header and compares it with the descriptor's size and seals.
 static int read_header(int descriptor, uint64_t *region_size)
 {
   uint64_t found[3];
@@ -305,11 +305,11 @@ static bool can_send(const channel *self, const ring *at)
   return at->sender && !is_child(self) && !is_closed(self) && !is_broken(at);
 }
 
-// What the receiver has finished with. Its word is taken when it is between the last one and what
-// was sent.
+// How many messages the receiver has finished with. Its claim counts if it is between the previous
+// one and `sent`.
 static uint64_t look_at_finished(ring *at)
 {
-  const uint64_t last = atomic_load(&at->finished); // before the others: they may grow meanwhile
+  const uint64_t last = atomic_load(&at->finished); // first: the others may grow meanwhile
   const uint64_t said = atomic_load(&at->shared_done->value);
   const uint64_t sent = atomic_load(&at->sent);
   if (said < last || said > sent) {
@@ -331,7 +331,7 @@ static void write_slot(ring *at, uint64_t position, const channel_message *messa
     atomic_store_explicit(&to->words[i], words[i], memory_order_relaxed);
 }
 
-// Sends if there is room. When there is none, `*full_at` is what the receiver had finished with.
+// Sends if there is room. Otherwise `*full_at` is how many messages the receiver has finished with.
 static bool send_now(channel *self, ring *at, const channel_message *message, uint64_t *full_at)
 {
   if (!can_send(self, at))
@@ -347,7 +347,7 @@ static bool send_now(channel *self, ring *at, const channel_message *message, ui
   if (room) {
     write_slot(at, sent, message);
     atomic_store(&at->sent,
-                 sent + 1); // first: the receiver may have finished before the next line ends
+                 sent + 1); // before the next line, during which the receiver may already finish
     asleep = channel_position_move(at->shared_sent, sent, sent + 1);
   }
   pthread_mutex_unlock(&at->lock);
@@ -399,12 +399,12 @@ bool channel_await_finished(channel *self, channel_ring number, uint64_t count)
 
 // ---- receiving ----
 
-// CHANNEL_TIMEOUT: nothing is there now.
+// CHANNEL_TIMEOUT: no message now.
 static channel_result look_at_arrived(const channel *self, ring *at)
 {
   if (is_broken(at))
     return CHANNEL_BROKEN;
-  const bool closed = is_closed(self); // before what is the last to be received
+  const bool closed = is_closed(self); // read before the last message is looked for
   if (!at->closing) {
     const uint64_t said = atomic_load(&at->shared_sent->value);
     if (said < at->seen || said - at->done > CHANNEL_RING_SLOTS) {
@@ -485,8 +485,8 @@ void channel_limit(channel *self, size_t most)
   channel_memory_limit(self->memory, most);
 }
 
-// Who uses the block next comes after those who wrote it and sent its message. The peer's answer is
-// order enough, but ThreadSanitizer does not see it: the peer is another process.
+// The block's next user must be ordered after the threads that wrote it and sent its message. The
+// peer's answer orders them, but ThreadSanitizer does not see another process.
 static void come_after_senders(const channel *self)
 {
   for (channel_ring number = 0; number < CHANNEL_RING_COUNT; number++)

@@ -20,11 +20,11 @@ int channel_send_with_descriptor(int socket, const void *data, size_t size, int 
   control with = {0};
   if (descriptor >= 0) {
     message.msg_control = &with;
-    message.msg_controllen = sizeof with.space;
+    message.msg_controllen = sizeof(with.space);
     with.header.cmsg_level = SOL_SOCKET;
     with.header.cmsg_type = SCM_RIGHTS;
     with.header.cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(&with.header), &descriptor, sizeof descriptor);
+    memcpy(CMSG_DATA(&with.header), &descriptor, sizeof(descriptor));
   }
   ssize_t sent;
   do
@@ -49,7 +49,7 @@ ssize_t channel_receive_with_descriptor(int socket, void *data, size_t size, int
   while (count < 0 && errno == EINTR);
   const struct cmsghdr *header = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;
   if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-    memcpy(descriptor, CMSG_DATA(header), sizeof *descriptor);
+    memcpy(descriptor, CMSG_DATA(header), sizeof(*descriptor));
   return count;
 }
 
@@ -62,7 +62,7 @@ int channel_receive_descriptor(int socket)
 {
   char byte;
   int descriptor;
-  if (channel_receive_with_descriptor(socket, &byte, sizeof byte, &descriptor, 0) < 0)
+  if (channel_receive_with_descriptor(socket, &byte, sizeof(byte), &descriptor, 0) < 0)
     return -1;
   if (descriptor < 0)
     errno = EPROTO;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in the shared memory: header | rings | host's region | worker's region. Included by
+// The layout of the shared memory: header | rings | host's region | worker's region. Included by
 // channel.c, and by tests that play a hostile peer.
 #ifndef NEREID_CHANNEL_LAYOUT_H
 #define NEREID_CHANNEL_LAYOUT_H
@@ -16,13 +16,13 @@
 
 #define CHANNEL_MAGIC UINT64_C(0x6c656e6e61686372)
 
-// Read and written word by word: the other side may write at the same time, and gains nothing.
+// Atomic words, since a hostile sender may write while the receiver reads.
 typedef struct channel_slot {
   _Atomic uint64_t words[CHANNEL_SLOT_WORDS];
 } channel_slot;
 
 typedef struct channel_header {
-  uint64_t magic; // the first three: written before the other side exists, read once by it
+  uint64_t magic; // the first three are written before the other side exists, which reads them once
   uint64_t version;
   uint64_t region_size;
   struct {

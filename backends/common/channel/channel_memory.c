@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region is cut into extents, free or in a block, without gaps; two free ones never touch. They
-// are in a treap ordered by offset in which each extent knows the largest free one below it: the
-// lowest place that fits, a block by its offset, and the neighbours for joining are each found in
-// O(log extents). Low places first: pages that were touched are used again, and the high ones are
-// never touched.
+// A region is cut into extents, free or in a block, without gaps; two free ones are never adjacent.
+// They form a treap ordered by offset, in which each extent knows the largest free extent below it.
+// The lowest place that fits, a block by its offset, and the neighbours for joining each take O(log
+// extents). Low places are used first, so that touched pages are reused and high pages stay
+// untouched.
 #include "channel_memory.h"
 
 #include "channel_align.h"
@@ -17,15 +17,15 @@
 
 #define NONE          0
 #define FIRST_EXTENTS 64
-#define TRIM_AT_ONCE  (1 << 20) // bytes that are given back with the lock held
-#define BITS          64        // of a word of `touched`
+#define TRIM_AT_ONCE  (1 << 20) // bytes given back while the lock is held
+#define BITS          64        // in a word of `touched`
 
 struct channel_extent {
   uint64_t offset;
   uint64_t size;
-  uint64_t largest_free; // of this one and of those below
+  uint64_t largest_free; // of this extent and those below it in the tree
   uint32_t left, right;
-  uint32_t priority; // a parent's is not less than its children's
+  uint32_t priority; // not less than its children's
   bool in_block;
 };
 
@@ -47,7 +47,7 @@ static void refresh(channel_memory_map *map, uint32_t at)
   extent->largest_free = most;
 }
 
-// Everything in `left` is before everything in `right`.
+// Joins two trees; everything in `left` is before everything in `right`.
 static uint32_t join(channel_memory_map *map, uint32_t left, uint32_t right)
 {
   if (left == NONE || right == NONE)
@@ -64,7 +64,7 @@ static uint32_t join(channel_memory_map *map, uint32_t left, uint32_t right)
   return top;
 }
 
-// What begins before `offset` and what does not.
+// Splits a tree into extents that begin before `offset` and the rest.
 static void split(channel_memory_map *map, uint32_t at, uint64_t offset, uint32_t *before,
                   uint32_t *behind)
 {
@@ -103,7 +103,7 @@ static uint32_t find_before(const channel_memory_map *map, uint64_t offset)
   return found;
 }
 
-// To be called after the extent at `offset` changed.
+// Call it after the extent at `offset` has changed.
 static void refresh_path(channel_memory_map *map, uint32_t at, uint64_t offset)
 {
   const channel_extent *extent = &map->extents[at];
@@ -124,8 +124,8 @@ static bool fits(const channel_memory_map *map, const channel_extent *extent, ui
   return !extent->in_block && extent->size >= lost && extent->size - lost >= size;
 }
 
-// The lowest free extent that takes `size` bytes. It looks in vain only into those that are large
-// enough but for their alignment.
+// The lowest free extent that takes `size` bytes. Only extents that are too small after alignment
+// are searched in vain.
 static uint32_t find_room(const channel_memory_map *map, uint32_t at, uint64_t size)
 {
   if (at == NONE || map->extents[at].largest_free < size)
@@ -144,7 +144,7 @@ static void set_aside(channel_memory_map *map, uint32_t at)
   map->unused = at;
 }
 
-// Makes sure that two extents can be taken: a block can cut a free one in three.
+// Makes sure that two extents are available: a block can cut a free extent in three.
 static bool reserve_two(channel_memory_map *map)
 {
   if (map->unused != NONE && map->extents[map->unused].left != NONE)
@@ -295,7 +295,7 @@ bool channel_memory_allocate(channel_memory_map *map, size_t size, uint64_t *off
 {
   if (size > map->size)
     return false;
-  // An empty block has an offset of its own too.
+  // An empty block has an offset of its own, too.
   const uint64_t rounded = size == 0 ? CHANNEL_ALIGNMENT : channel_aligned(size);
   pthread_mutex_lock(&map->lock);
   const bool found = map->most_used > map->used && rounded <= map->most_used - map->used &&
@@ -342,8 +342,8 @@ bool channel_memory_release(channel_memory_map *map, uint64_t offset)
   return in_use;
 }
 
-// Gives back the first pages from *page on that are touched, in no block, and behind `*keep` bytes
-// of such. Moves *page on; the end is reached when it is map->touched_end.
+// Gives back the first run of touched free pages from *page on, after keeping `*keep` bytes of
+// them. Moves *page on; the walk is over when it reaches map->touched_end.
 static size_t trim_some(channel_memory_map *map, size_t *page, size_t *keep)
 {
   *page = next_touched(map, *page, map->touched_end);
@@ -354,7 +354,7 @@ static size_t trim_some(channel_memory_map *map, size_t *page, size_t *keep)
   const channel_extent *extent = &map->extents[number];
   const uint64_t extent_end = extent->offset + extent->size;
   const size_t free_end = extent_end / map->page;
-  if (extent->in_block || free_end <= *page) { // a block has a part of the page
+  if (extent->in_block || free_end <= *page) { // a block covers a part of the page
     *page = extent->in_block ? (extent_end + map->page - 1) / map->page : *page + 1;
     return 0;
   }
@@ -377,7 +377,7 @@ size_t channel_memory_trim(channel_memory_map *map, size_t keep)
 {
   size_t given = 0, page = 0;
   bool more = true;
-  while (more) { // the lock is free now and then: giving back gigabytes takes a while
+  while (more) { // unlock between steps: giving back gigabytes takes a while
     pthread_mutex_lock(&map->lock);
     given += trim_some(map, &page, &keep);
     more = page < map->touched_end;

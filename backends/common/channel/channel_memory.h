@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parts of a region are in blocks. All of it is in private memory: what the other side writes
-// into the region changes nothing here. Any thread.
+// Tracks which parts of a region are in blocks. All of this is private memory: the other side
+// cannot change it by writing to the region. Any thread.
 #ifndef NEREID_CHANNEL_MEMORY_H
 #define NEREID_CHANNEL_MEMORY_H
 
@@ -13,17 +13,17 @@ typedef struct channel_extent channel_extent;
 
 typedef struct channel_memory_map {
   pthread_mutex_t lock; // guards all below
-  uint8_t *region;      // whole pages; NULL: nothing is given back to the system
+  uint8_t *region;      // whole pages; NULL: no pages are returned to the system
   size_t size;
   size_t page;
-  channel_extent *extents; // extents[0] stands for none
+  channel_extent *extents; // extents[0] stands for "none"
   uint32_t capacity;
   uint32_t unused; // head of the list of extents that are not in the tree
   uint32_t root;   // of the tree of extents, by offset
   uint32_t random;
   uint64_t *touched; // one bit for each page that was in a block since it was last given back
   size_t touched_pages;
-  size_t touched_end; // no page from here on is touched
+  size_t touched_end; // no page at or after this one is touched
   size_t used;        // bytes in blocks
   size_t most_used;
 } channel_memory_map;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The futex of a position is the lower half of its 64 bits. That half cannot come round while
-// somebody is about to sleep on it: whoever moves a position stops after CHANNEL_RING_SLOTS steps,
-// until the one who waits has moved his own.
+// The futex of a position is the lower half of its 64 bits. That half cannot wrap around while a
+// thread is about to sleep on it: the writer stops after CHANNEL_RING_SLOTS steps, until the
+// waiting side has moved its own position.
 //
-// Why no wake is lost. A waiter stores `asleep` = seen + 1 and then loads `value`; a writer stores
-// `value` = new and then loads `asleep`. All four are sequentially consistent, so there is one
-// order of them, and in it either the waiter's load is behind the writer's store, and the waiter
-// does not sleep, or the writer's load is behind the waiter's store, and the writer sees asleep >
-// old and wakes. If it wakes before the waiter sleeps, the kernel finds another value than the
-// waiter saw and does not let it sleep. `asleep` need not be taken back: once the position has
-// passed it, it wakes nobody. Of several waiters each writes under their lock what it loads under
-// that lock, so `asleep` only grows and covers all of them: a writer that steps from `old` finds
-// asleep > old as long as one of them saw `old`.
+// Why no wake is lost. A waiter stores `asleep` = seen + 1 and then loads `value`. A writer stores
+// `value` = new and then loads `asleep`. All four are sequentially consistent, so they have one
+// order. Either the waiter's load follows the writer's store, and the waiter does not sleep; or the
+// writer's load follows the waiter's store, and the writer sees asleep > old and wakes. If the wake
+// precedes the sleep, the kernel finds another value than the waiter saw and does not let it sleep.
+// `asleep` is never reset: once the position has passed it, it wakes nobody. Several waiters store
+// and load under their lock, so `asleep` only grows and covers all of them: a writer that steps
+// from `old` finds asleep > old as long as one waiter saw `old`.
 //
-// Each wait is on a private word too (futex_waitv): closing needs nothing that is shared, and a
-// hostile peer, which can move our sleepers to another futex (FUTEX_CMP_REQUEUE) or write the old
-// value back, cannot keep us asleep. Where the system has no futex_waitv, a sleep lasts
+// Each wait is also on a private word (futex_waitv), so that closing needs no shared memory. A
+// hostile peer can move our sleepers to another futex (FUTEX_CMP_REQUEUE) or write the old value
+// back, but it cannot keep us asleep. Where the system has no futex_waitv, a sleep lasts
 // FALLBACK_SLEEP_NS at most.
 #include "channel_wait.h"
 
@@ -27,17 +26,17 @@
 #include <unistd.h>
 
 #ifndef SYS_futex_waitv
-#define SYS_futex_waitv 449 // the same number everywhere
+#define SYS_futex_waitv 449 // the same on all architectures
 #endif
 
-#define LOOK_NS           (40 * 1000) // about what sleeping and being woken costs
+#define LOOK_NS           (40 * 1000) // about the cost of sleeping and being woken
 #define LOOKS_PER_CLOCK   16
 #define MAX_PENALTY       127 // waits
 #define FALLBACK_SLEEP_NS (100 * 1000 * 1000)
 #define WORD_32           2   // FUTEX_32, and
 #define WORD_PRIVATE      128 // FUTEX_PRIVATE_FLAG: system headers may be older than the kernel
 
-// struct futex_waitv of the kernel.
+// The kernel's struct futex_waitv.
 typedef struct watched_word {
   uint64_t value;
   uint64_t address;
@@ -82,7 +81,7 @@ void channel_position_wake(channel_position *position)
   syscall(SYS_futex, futex_of(position), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-// ---- those who wait ----
+// ---- waiters ----
 
 void channel_waits_init(channel_waits *waits)
 {
@@ -91,7 +90,7 @@ void channel_waits_init(channel_waits *waits)
   atomic_init(&waits->ewma_ns, 2 * LOOK_NS);
 }
 
-// A long wait counts as twice what we would look: one of them does not end looking, three do.
+// A long wait counts as at most twice the polling time: three long waits end polling, one does not.
 static void remember(channel_waits *waits, int64_t took_ns)
 {
   const int64_t ewma = atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed);
@@ -100,9 +99,9 @@ static void remember(channel_waits *waits, int64_t took_ns)
   atomic_store_explicit(&waits->ewma_ns, ewma + (counted - ewma) / 4, memory_order_relaxed);
 }
 
-// Whether the next wait looks: waits are short, and looking is not in vain. It is in vain when
-// other threads have all the processors: then the other side moves as soon as we sleep, and each
-// such wait seems short.
+// Whether the next wait polls: waits are short, and polling is not in vain. It is in vain when
+// other threads have all the processors: then the other side moves as soon as this thread sleeps,
+// and each wait seems short.
 static bool may_look(const channel_end *end, channel_waits *waits)
 {
   if (end->alone || atomic_load_explicit(&waits->never_look, memory_order_relaxed) ||
@@ -125,8 +124,8 @@ static void judge_look(channel_waits *waits, bool missed)
   atomic_store_explicit(&waits->blind, missed ? next : 0, memory_order_relaxed);
 }
 
-// How long the wait would have been without sleeping: until the writer's wake, which it says
-// itself. Lies do no harm, they are held within the time that passed.
+// How long the wait would have been without sleeping: until the writer's wake, whose time the
+// writer gives. A wrong time does no harm, it is limited to the time that passed.
 static int64_t waited_ns(const channel_position *position, int64_t began, int64_t ended)
 {
   const int64_t woken = (int64_t)atomic_load_explicit(&position->woken_at, memory_order_relaxed);
@@ -139,7 +138,7 @@ static bool is_over(const channel_end *end, channel_position *position, uint64_t
          atomic_load_explicit(&end->closed, memory_order_acquire) != 0;
 }
 
-// True: it is over.
+// Polls until the position moves or `until_ns`. True: the wait is over.
 static bool look(const channel_end *end, channel_position *position, uint64_t seen,
                  int64_t until_ns)
 {
@@ -158,7 +157,7 @@ static struct timespec timespec_of(int64_t ns)
   return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
-// False: it cannot be done.
+// False: the system cannot do it.
 static bool sleep_on_both(const channel_end *end, channel_position *position, uint32_t seen,
                           int64_t deadline_ns)
 {
@@ -166,7 +165,7 @@ static bool sleep_on_both(const channel_end *end, channel_position *position, ui
       {.value = seen, .address = (uintptr_t)futex_of(position), .flags = WORD_32},
       {.value = 0, .address = (uintptr_t)&end->closed, .flags = WORD_32 | WORD_PRIVATE},
   };
-  // A 64-bit time, whatever the C library's is.
+  // The time is 64-bit, independent of the C library.
   const int64_t until[] = {deadline_ns / 1000000000, deadline_ns % 1000000000};
   if (atomic_load_explicit(&waitv_is_missing, memory_order_relaxed))
     return false;

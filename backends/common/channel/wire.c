@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Used by the host and by the worker. What is read may be hostile; what is written may not fit.
+// Used by the host and by the worker. Read bytes may be hostile; written values may not fit.
 #include "wire.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values one after the other in memory: how the control part of a message is written and read.
-// Integers in the machine's byte order, unaligned; a text is its length (uint32_t) and its bytes.
-// Both sides are on one machine. Neither reader nor writer ever goes past its end.
+// Writes and reads values one after another in memory: the control part of a message. Integers are
+// in the machine's byte order, unaligned; a text is its length (uint32_t) and its bytes. Both sides
+// run on one machine. Neither reader nor writer ever goes past its end.
 #ifndef NEREID_WIRE_H
 #define NEREID_WIRE_H
 
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Writes to [at, at + room). With `to` NULL nothing is written and `size` tells what is needed:
-// write twice with the same function, first to count.
+// Writes to [to, to + room). With `to` NULL nothing is written and `size` counts the bytes needed:
+// call the same code twice, first to count.
 typedef struct wire_writer {
   uint8_t *to;
   size_t room;
@@ -23,9 +23,9 @@ void wire_put_u64(wire_writer *writer, uint64_t value);
 void wire_put_i64(wire_writer *writer, int64_t value);
 void wire_put_f64(wire_writer *writer, double value);
 void wire_put_text(wire_writer *writer, const char *text, size_t length);
-void wire_put_string(wire_writer *writer, const char *text); // all of it; NULL: nothing
+void wire_put_string(wire_writer *writer, const char *text); // without a length; NULL: nothing
 
-// Reads from [at, end). After a read beyond the end `bad` is set and all reads give zeros.
+// Reads from [at, end). After a read beyond the end `bad` is set and all reads return zeros.
 typedef struct wire_reader {
   const uint8_t *at;
   const uint8_t *end;
@@ -38,11 +38,11 @@ uint64_t wire_get_u64(wire_reader *reader);
 int64_t wire_get_i64(wire_reader *reader);
 double wire_get_f64(wire_reader *reader);
 
-// The text is where it is, not terminated. NULL with length 0 when bad.
+// Returns the text in place, without a NUL. NULL with length 0 when bad.
 const char *wire_get_text(wire_reader *reader, size_t *length);
 
-// A count of things of which each has at least `least` bytes in what is left; bad when it cannot
-// be. For sizing memory by a count that was read.
+// Reads a count of items that have at least `least` bytes each. Sets `bad` when they cannot fit in
+// the rest. Use it before allocating by a count.
 uint32_t wire_get_count(wire_reader *reader, size_t least);
 
 #endif

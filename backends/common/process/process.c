@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts it by posix_spawn, watches it, and tells how it ended.
+// Starts the process by posix_spawn, watches it, and reports how it ended.
 #include "process/process.h"
 
 #include "backend_error.h"
@@ -19,31 +19,29 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum {
-  DESCRIPTORS = PROCESS_SOCKET + 1, // of the process
-  PIECE = 16384, // of output that is read at a time, so that no worker keeps the others waiting
-  MAX_DRAIN = 1 << 20,
-  LOOK_MS = 50 // how often it is looked whether it has ended, where no handle tells
-};
+#define DESCRIPTORS (PROCESS_SOCKET + 1) // of the process
+#define PIECE       16384 // bytes of output read at a time, so that no pipe delays the other work
+#define MAX_DRAIN   (1 << 20)
+#define LOOK_MS     50 // polling interval for the process's end, where there is no pidfd
 
 typedef enum kill_reason {
   NOT_KILLED,
   KILLED,
-  CUT_OFF // it had let go of its connection
+  CUT_OFF // it closed its connection
 } kill_reason;
 
 struct worker_process {
-  worker_command command; // its arguments and environment: until it is started
+  worker_command command; // its arguments and environment are valid until it is started
   const process_events *events;
-  void *user; // of the events
+  void *user; // for the events
   pthread_t thread;
   pthread_barrier_t started;
-  int failure; // why it was not started: an errno
+  int failure; // the errno of a failed start
   pid_t id;
-  int handle;                  // pidfd: never another process's; -1 where there is none
-  pthread_mutex_t lock;        // without a handle: guards
-  bool reaped;                 // whether `id` may be another process's by now
-  int64_t out_of_memory_kills; // of the system, when it started; -1: not known
+  int handle;                  // pidfd, which never means another process; -1 where there is none
+  pthread_mutex_t lock;        // without a pidfd: guards the next
+  bool reaped;                 // `id` may belong to another process by now
+  int64_t out_of_memory_kills; // of the whole system, at the start; -1: unknown
   _Atomic kill_reason killed;  // the first reason
   worker_output output[2];     // stdout, stderr
 };
@@ -56,10 +54,10 @@ static void end_line(worker_output *self)
   if (length > 0 && self->line[length - 1] == '\r')
     length--;
   for (char *nul = self->line; (nul = memchr(nul, '\0', length - (size_t)(nul - self->line)));)
-    *nul = ' '; // what is a text for people ends at one
+    *nul = ' '; // texts for people end at a NUL
   self->take_line(self->user, self->line, length, self->cut);
   if (length > 0) {
-    size_t kept = length < sizeof self->last ? length : sizeof self->last - 1;
+    size_t kept = length < sizeof(self->last) ? length : sizeof(self->last) - 1;
     memcpy(self->last, self->line, kept);
     self->last[kept] = '\0';
   }
@@ -78,13 +76,13 @@ static void split(worker_output *self, const char *bytes, size_t count)
       self->cut = true;
 }
 
-// The bytes read, 0 when nothing is there yet, -1 at the end.
+// Returns the bytes read, 0 when nothing is there yet, -1 at the end.
 static ssize_t read_piece(worker_output *self)
 {
   char piece[PIECE];
   ssize_t got;
   do
-    got = read(self->descriptor, piece, sizeof piece);
+    got = read(self->descriptor, piece, sizeof(piece));
   while (got < 0 && errno == EINTR);
   if (got > 0)
     split(self, piece, (size_t)got);
@@ -116,7 +114,7 @@ bool worker_output_read(worker_output *self)
 
 // ---- its start
 
-// What is to be done about it.
+// Advice for the error text.
 static const char *advice(int number)
 {
   switch (number) {
@@ -133,8 +131,8 @@ static const char *advice(int number)
   return "";
 }
 
-// stdout and stderr are the writing ends; 4 and more are closed. Descriptors that are moved to
-// 0..3 come from above 3: see above_standard.
+// stdout and stderr are the writing ends; descriptors from 4 on are closed. The sources are above 3
+// (see above_standard), so that no dup2 overwrites a later source.
 static int add_descriptors(posix_spawn_file_actions_t *actions, const int *sources)
 {
   int failure = 0;
@@ -145,7 +143,8 @@ static int add_descriptors(posix_spawn_file_actions_t *actions, const int *sourc
   return failure;
 }
 
-// Signals as a new process has them, whatever the server blocks or ignores. None of these can fail.
+// Sets signals to their defaults, whatever the server blocks or ignores. None of these calls can
+// fail.
 static void set_attributes(posix_spawnattr_t *attributes)
 {
   sigset_t all, none;
@@ -175,7 +174,7 @@ static int spawn_with(worker_process *self, const int *theirs)
   return failure;
 }
 
-// A copy of `descriptor`, which is closed, above those that the worker gets. -1 with errno.
+// Moves `descriptor` above those that the worker gets. -1 with errno.
 static int above_standard(int descriptor)
 {
   int moved = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, PROCESS_SOCKET + 1);
@@ -183,7 +182,7 @@ static int above_standard(int descriptor)
   return moved;
 }
 
-// What a worker reads as its input: nothing. Not every system has a /dev.
+// An empty stdin. Not every system has a /dev.
 static int open_nothing(void)
 {
   int ends[2], file = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -193,7 +192,7 @@ static int open_nothing(void)
   return ends[0];
 }
 
-// Makes what becomes the descriptors 0 to 3, and the reading ends of the pipes that are among them.
+// Opens the process's descriptors 0 to 3, and the reading ends of its pipes.
 static bool open_descriptors(worker_process *self, int *theirs)
 {
   theirs[STDIN_FILENO] = above_standard(open_nothing());
@@ -210,7 +209,7 @@ static bool open_descriptors(worker_process *self, int *theirs)
   return theirs[STDERR_FILENO] >= 0 && theirs[PROCESS_SOCKET] >= 0;
 }
 
-// Gives 0 or an errno.
+// Returns 0 or an errno.
 static int spawn(worker_process *self)
 {
   int theirs[DESCRIPTORS] = {-1, -1, -1, -1};
@@ -228,8 +227,7 @@ static int spawn(worker_process *self)
   return failure;
 }
 
-// How often the kernel has killed for lack of memory, in any control group; -1 when it does not
-// say.
+// How often the kernel has killed for lack of memory, in any control group; -1 when unknown.
 static int64_t out_of_memory_kills(void)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
@@ -259,7 +257,7 @@ static void end_process(worker_process *self, kill_reason why)
   kill_reason none = NOT_KILLED;
   atomic_compare_exchange_strong(&self->killed, &none, why);
   send_signal(self, self->command.kill_signal);
-  send_signal(self, SIGCONT); // should somebody have stopped it
+  send_signal(self, SIGCONT); // it may be stopped
 }
 
 void worker_process_kill(worker_process *self)
@@ -272,7 +270,7 @@ int worker_process_id(const worker_process *self)
   return (int)self->id;
 }
 
-// Who sent a SIGKILL cannot be known, but whether it can have been the kernel.
+// The sender of a SIGKILL is unknown; this says whether it may have been the kernel.
 static const char *describe_kill(const worker_process *self)
 {
   int64_t now = out_of_memory_kills();
@@ -302,12 +300,12 @@ static void describe(const worker_process *self, const siginfo_t *end, char *how
     snprintf(how, room, "it was ended by signal %d", number);
 }
 
-// Waits for its end, and takes its number back.
+// Waits for the end and reaps the process.
 static void await_end(worker_process *self, siginfo_t *end)
 {
   bool handled = self->handle >= 0;
   id_t id = handled ? (id_t)self->handle : (id_t)self->id;
-  // It stays until the lock is held: nobody sends a signal to its number after that.
+  // It stays a zombie until the lock is held, so that no signal goes to a reused number.
   while (waitid(handled ? P_PIDFD : P_PID, id, end, WEXITED | WNOWAIT) != 0 && errno == EINTR)
     ;
   LOCK_SCOPE(&self->lock);
@@ -315,7 +313,7 @@ static void await_end(worker_process *self, siginfo_t *end)
   waitid(handled ? P_PIDFD : P_PID, id, end, WEXITED | WNOHANG);
 }
 
-// Reads what is left in the pipes, reaps the process, and gives how it ended.
+// Reads the rest of the pipes, reaps the process, and describes how it ended.
 static char *reap(worker_process *self)
 {
   siginfo_t end = {0};
@@ -324,7 +322,7 @@ static char *reap(worker_process *self)
   await_end(self, &end);
   for (int i = 0; i < 2; i++)
     worker_output_end(&self->output[i]);
-  describe(self, &end, how, sizeof how);
+  describe(self, &end, how, sizeof(how));
   int length =
       asprintf(&cause, "%s%s%s", how, *last_line == '\0' ? "" : "; it last printed: ", last_line);
   return length >= 0 ? cause : strdup("it ended");
@@ -332,7 +330,7 @@ static char *reap(worker_process *self)
 
 // ---- its thread
 
-// Whether it has ended, where no handle tells.
+// Whether it has ended, where there is no pidfd.
 static bool is_over(const worker_process *self)
 {
   siginfo_t end = {0};
@@ -342,8 +340,8 @@ static bool is_over(const worker_process *self)
   return result != 0 ? errno == ECHILD : end.si_pid != 0;
 }
 
-// Until it ends. Without its connection it has become another program, or is on its way to its
-// end, as its guard can tell.
+// Runs until the process ends. A process that closes its connection has become another program or
+// is ending; it is killed.
 static void watch(worker_process *self)
 {
   enum {
@@ -390,7 +388,7 @@ TRITONSERVER_Error *worker_process_start(const worker_command *command,
                                          const process_events *events, void *user,
                                          worker_process **started)
 {
-  worker_process *self = calloc(1, sizeof *self);
+  worker_process *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory(command->what);
   self->command = *command;

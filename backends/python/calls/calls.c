@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker asks of the server: the object that calls under way share, and which file deals
-// with which kind of call. The listener's thread.
+// The object that the open calls of a worker share, and the dispatch of calls by kind. The
+// listener's thread.
 #include "calls/calls.h"
 
 #include "backend_error.h"
@@ -12,7 +12,7 @@
 
 static TRITONSERVER_Error *calls_new(python_instance *instance, worker_link *link, calls **made)
 {
-  calls *self = calloc(1, sizeof *self);
+  calls *self = calloc(1, sizeof(*self));
   if (self == NULL || (self->where = strdup(worker_name(instance->worker))) == NULL) {
     free(self);
     return backend_error_no_memory("a worker's calls");
@@ -52,7 +52,7 @@ static bool calls_are_under_way(calls *self)
   return !list_is_empty(&self->inferences) || self->model_calls > 0;
 }
 
-// ---- which file
+// ---- dispatch
 
 static bool calls_handle(calls *self, const channel_message *message)
 {
@@ -63,10 +63,10 @@ static bool calls_handle(calls *self, const channel_message *message)
       [CALL_FAMILY_NEW... CALL_METRIC_VALUE] = metric_call,
       [CALL_MODEL_LOAD... CALL_MODEL_IS_READY] = model_control_start,
   };
-  if (message->kind >= sizeof handlers / sizeof *handlers || handlers[message->kind] == NULL)
+  if (message->kind >= sizeof(handlers) / sizeof(*handlers) || handlers[message->kind] == NULL)
     return false;
   control_part control;
-  control_part_copy(&control, self->link, message); // each kind of call answers for a bad one
+  control_part_copy(&control, self->link, message); // each handler deals with a bad control part
   handlers[message->kind](self, message, &control.reader);
   control_part_fini(&control);
   return true;

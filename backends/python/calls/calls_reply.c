@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls under way share: who holds the object, and replies. Any thread.
+// References to the shared object of calls, and replies. Any thread.
 #include "calls/calls.h"
 
 #include "backend_error.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An inference that a model asks for (CALL_INFER): a request to the server on the way out, replies
-// to the worker on the way back. Outputs are allocated in the host's region of the channel, so that
-// the model that answers writes them where the worker reads them.
+// A model's inference call (CALL_INFER): turns it into a request to the server, and the responses
+// into replies to the worker. Outputs are allocated in the host's region of the channel, so that
+// the answering model writes them where the worker reads them.
 #include "calls/calls.h"
 
 #include "backend_error.h"
@@ -15,24 +15,24 @@
 
 extern __typeof__(NEREID_InferenceRequestModel) NEREID_InferenceRequestModel __attribute__((weak));
 
-// One call under way. It ends when the server has given back the request and the final response has
-// come, in whatever order, on whatever threads.
+// An open call. It ends when the server has given back the request and the final response has come,
+// in either order, on any threads.
 typedef struct infer_call {
   list_node node; // of calls->inferences
   calls *calls;   // a reference
   wait_call wait;
-  char *model; // its name; NULL: it could not be read
+  char *model; // name; NULL: not readable
   uint64_t id;
   bool decoupled;
-  uint32_t flags; // where its outputs are to be, whether the worker keeps inputs
-  refcount parts; // the request, the responses, a function
-  TRITONSERVER_InferenceRequest *request; // calls->lock; NULL when it has been given back
-  uint8_t *data; // the inputs, copied: the worker cannot change them any more
+  uint32_t flags; // the places of outputs, and whether the worker keeps inputs
+  refcount parts; // references: the request, the responses, a running function
+  TRITONSERVER_InferenceRequest *request; // guarded by calls->lock; NULL when given back
+  uint8_t *data;                          // a copy of the inputs, which the worker cannot change
 } infer_call;
 
 // One output's buffer, until its response is deleted.
 typedef struct output_buffer {
-  calls *calls; // alive as long as the call
+  calls *calls; // lives as long as the call
   uint64_t offset;
   device_range range; // instead of a block
   bool given;         // the worker releases it
@@ -40,7 +40,7 @@ typedef struct output_buffer {
 
 // --- Output buffers
 
-// Where the call wants an output that the model would put at *type, *id.
+// The place that the call wants for an output that the model would put at *type, *id.
 static void choose_place(const infer_call *self, TRITONSERVER_MemoryType *type, int64_t *id)
 {
   if ((self->flags & INFER_ON_DEVICE) != 0) {
@@ -52,7 +52,7 @@ static void choose_place(const infer_call *self, TRITONSERVER_MemoryType *type, 
   }
 }
 
-// False: it is to be on the CPU.
+// False: the output must be on the CPU.
 static bool allocate_on_device(infer_call *self, int64_t device, size_t byte_size,
                                output_buffer *made)
 {
@@ -84,7 +84,7 @@ allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_na
   *actual_memory_type_id = 0;
   if (byte_size == 0)
     return NULL;
-  output_buffer *made = calloc(1, sizeof *made);
+  output_buffer *made = calloc(1, sizeof(*made));
   choose_place(self, &memory_type, &memory_type_id);
   if (made != NULL && memory_type == TRITONSERVER_MEMORY_GPU &&
       allocate_on_device(self, memory_type_id, byte_size, made)) {
@@ -120,7 +120,7 @@ static TRITONSERVER_Error *release_output(TRITONSERVER_ResponseAllocator *alloca
   return NULL;
 }
 
-// BYTES are not asked for here: a model that has them on the CPU says so.
+// BYTES are not checked here: a model that has them on the CPU asks for CPU memory.
 static TRITONSERVER_Error *query_output(TRITONSERVER_ResponseAllocator *allocator, void *userp,
                                         const char *tensor_name, size_t *byte_size,
                                         TRITONSERVER_MemoryType *memory_type,
@@ -140,13 +140,13 @@ TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made)
 
 // --- The way back
 
-// What a reply is made from: a response, or an error.
+// The source of a reply: a response, or an error.
 typedef struct reply_content {
   TRITONSERVER_InferenceResponse *response;
   uint32_t output_count;
   const char *parameters; // JSON; NULL: none
   worker_link *link;
-  TRITONSERVER_Error **error; // that came up while it was written
+  TRITONSERVER_Error **error; // set when writing fails
 } reply_content;
 
 // Adds parameter `index` to `object`.
@@ -177,7 +177,7 @@ static TRITONSERVER_Error *print_parameters(TRITONSERVER_InferenceResponse *resp
   return *text != NULL ? NULL : backend_error_no_memory("the parameters of a response");
 }
 
-// Texts are looked at by the worker's CPU, wherever the call wants its outputs.
+// The worker's CPU reads texts, wherever the call wants its outputs.
 static TRITONSERVER_Error *bring_to_cpu(worker_link *link, output_buffer *self, size_t byte_size,
                                         const char *name)
 {
@@ -252,8 +252,8 @@ static output_buffer *buffer_of(const reply_content *content, uint32_t index)
   return userp;
 }
 
-// All buffers are the worker's from here on, those on devices until it gives `block` back; or none
-// is, when the block has been released.
+// Gives all buffers to the worker; those on devices until it gives `block` back. On an error the
+// caller releases `block`, and no buffer is given.
 static TRITONSERVER_Error *give_outputs(const reply_content *content, uint64_t block)
 {
   for (uint32_t i = 0; i < content->output_count; i++) {
@@ -272,7 +272,7 @@ static TRITONSERVER_Error *give_outputs(const reply_content *content, uint64_t b
   return NULL;
 }
 
-// NULL: `reply` says what has come.
+// NULL: `reply` is complete.
 static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceResponse *response,
                                       channel_message *reply)
 {
@@ -304,7 +304,7 @@ static void send_error(calls *self, uint64_t id, uint32_t flags, TRITONSERVER_Er
   calls_send_error(self, reply, wire_error_response_write, error_owned);
 }
 
-// The final reply of a call that failed on this side. `error_owned` is put into Triton's words.
+// Sends the final reply of a call that failed on this side, with `error_owned` in Triton's words.
 static void send_failure(infer_call *self, TRITONSERVER_Error *error_owned)
 {
   send_error(self->calls, self->id, REPLY_FINAL,
@@ -331,7 +331,7 @@ static void infer_call_free(infer_call *self)
   if (list_is_linked(&self->node))
     list_remove(&self->node);
   pthread_mutex_unlock(&self->calls->lock);
-  if (self->request != NULL) // it never reached the server
+  if (self->request != NULL) // the request never reached the server
     delete_request(self->request);
   tell_inputs_free(self->calls, self->id, self->flags);
   calls_unref(self->calls);
@@ -381,7 +381,7 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
 
 // --- The way out
 
-// The trace continues that of an open request. NULL: that is not traced, or has been released.
+// A trace that continues that of an open request. NULL: the request is not traced, or was released.
 static TRITONSERVER_InferenceTrace *child_of(request_table *requests, uint64_t handle)
 {
   TRITONSERVER_InferenceTrace *child = NULL;
@@ -402,8 +402,8 @@ static TRITONSERVER_Error *read_properties(const infer_call *self, int64_t versi
                                                        properties, NULL);
 }
 
-// A server that loads models on demand does so for a request, which blocks here; from then on the
-// model stays.
+// Makes the request. A server that loads models on demand loads the model first, and this thread
+// waits. The model then stays loaded.
 static bool load_model(infer_call *self, int64_t version)
 {
   TRITONSERVER_Error *error =
@@ -415,8 +415,8 @@ static bool load_model(infer_call *self, int64_t version)
   return false;
 }
 
-// The model is not asked for its health: a worker may take its time over that, and its inferences
-// wait their turn as a client's do.
+// The model's health is not checked: a worker may take long to answer, and the inference can wait
+// in the queue like a client's.
 static TRITONSERVER_Error *check_model(infer_call *self, int64_t version)
 {
   uint32_t properties = 0;
@@ -501,7 +501,8 @@ static TRITONSERVER_Error *add_requested_outputs(TRITONSERVER_InferenceRequest *
   return NULL;
 }
 
-// Used where it is: the worker keeps it as long. What it writes there meanwhile is its own affair.
+// The input is used in place, because the worker keeps it. If the worker changes it meanwhile, only
+// this call is affected.
 static TRITONSERVER_Error *add_from_device(infer_call *self, const wire_tensor *tensor)
 {
   const void *data = device_share_at(atomic_load(&self->calls->link->devices), tensor->device,
@@ -513,7 +514,7 @@ static TRITONSERVER_Error *add_from_device(infer_call *self, const wire_tensor *
                                                       tensor->device);
 }
 
-// Reads the inputs twice: once for their size, once to copy them.
+// Reads the inputs twice: for their size, then to copy them.
 static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
 {
   const channel *channel = self->calls->link->channel;
@@ -550,7 +551,7 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
   return NULL;
 }
 
-// In the order of CALL_INFER's control part; `*parent` is whose trace it continues.
+// Reads in the order of CALL_INFER's control part. `*parent`: the handle whose trace it continues.
 static TRITONSERVER_Error *fill_request(infer_call *self, wire_reader *control, uint64_t *parent)
 {
   TRITONSERVER_InferenceRequest *request = self->request;
@@ -571,7 +572,7 @@ static TRITONSERVER_Error *fill_request(infer_call *self, wire_reader *control, 
                                                           response_completed, self);
 }
 
-// NULL: the request is on its way, and `self` has parts that its callbacks end.
+// NULL: the request is submitted, and its callbacks drop parts of `self`.
 static TRITONSERVER_Error *submit(infer_call *self, wire_reader *control)
 {
   calls *calls = self->calls;
@@ -584,7 +585,7 @@ static TRITONSERVER_Error *submit(infer_call *self, wire_reader *control)
     BACKEND_RETURN_IF_ERROR(
         TRITONSERVER_InferenceRequestNew(&self->request, calls->server, self->model, version));
   BACKEND_RETURN_IF_ERROR(fill_request(self, control, &parent));
-  pthread_mutex_lock(&calls->lock); // its callbacks may run before the next calls return
+  pthread_mutex_lock(&calls->lock); // the callbacks may run before the calls below return
   list_append(&calls->inferences, &self->node);
   pthread_mutex_unlock(&calls->lock);
   wait_graph_open(
@@ -612,7 +613,7 @@ void infer_calls_cancel_all(calls *self)
     cancel(call);
 }
 
-// Call `id`, with a part in it. NULL: there is none, or it has ended but for its memory.
+// Finds call `id` and takes a part. NULL: not found, or it has ended.
 static infer_call *find_call(calls *self, uint64_t id)
 {
   LOCK_SCOPE(&self->lock);
@@ -635,8 +636,8 @@ void infer_call_cancel(calls *self, const channel_message *message, wire_reader 
 
 // ---- Waiting
 
-// The worker waits for the call's next reply. A circle is its error, and the server's answer is
-// dropped.
+// The worker waits for the call's next reply. If that closes a circle, the worker gets an error and
+// the server's answer is dropped.
 static void begin_wait(infer_call *self, const channel_message *message, uint64_t seen)
 {
   const wait_kind kind = (message->flags & INFER_WAITS) != 0 ? WAIT_THREAD : WAIT_COROUTINE;
@@ -644,13 +645,13 @@ static void begin_wait(infer_call *self, const channel_message *message, uint64_
                                            (message->flags & INFER_SHARED) != 0, seen);
   if (circle == NULL)
     return;
-  infer_call_cancel(self->calls, message, NULL); // before the worker is free to take it
+  infer_call_cancel(self->calls, message, NULL); // before the worker can reuse the id
   send_failure(self, backend_error_internal("%s", circle));
 }
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
 {
-  infer_call *call = calloc(1, sizeof *call);
+  infer_call *call = calloc(1, sizeof(*call));
   if (call == NULL) {
     send_error(self, message->id, REPLY_FINAL, backend_error_no_memory("an inference request"));
     tell_inputs_free(self, message->id, message->flags);

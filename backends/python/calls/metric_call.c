@@ -13,7 +13,7 @@ static TRITONSERVER_Error *damaged(void)
   return backend_error_invalid("a call for a custom metric cannot be read");
 }
 
-// ---- entries by number, which is the index + 1
+// ---- entries by number (index + 1)
 
 static TRITONSERVER_Error *new_number(metric_table *self, uint64_t *number)
 {
@@ -25,7 +25,7 @@ static TRITONSERVER_Error *new_number(metric_table *self, uint64_t *number)
         "a model instance can have at most %d metric families and metrics", MAX_METRICS);
   if (self->count == self->room) {
     size_t room = self->room == 0 ? 16 : self->room * 2;
-    metric_entry *entries = reallocarray(self->entries, room, sizeof *entries);
+    metric_entry *entries = reallocarray(self->entries, room, sizeof(*entries));
     if (entries == NULL)
       return backend_error_no_memory("a metric");
     self->entries = entries;
@@ -59,7 +59,7 @@ static TRITONSERVER_Error *new_family(metric_table *self, wire_reader *control, 
                                       (TRITONSERVER_MetricKind)kind, name, description);
 }
 
-// What a CALL_METRIC_NEW says.
+// The contents of a CALL_METRIC_NEW.
 typedef struct metric_content {
   const TRITONSERVER_Parameter **labels;
   uint64_t label_count;
@@ -81,7 +81,7 @@ static TRITONSERVER_Error *read_labels(metric_content *self, json_t *object)
     return NULL;
   if (!json_is_object(object))
     return backend_error_invalid("Failed to create metric. Labels must be a dictionary.");
-  self->labels = calloc(json_object_size(object) + 1, sizeof *self->labels);
+  self->labels = calloc(json_object_size(object) + 1, sizeof(*self->labels));
   if (self->labels == NULL)
     return backend_error_no_memory("labels");
   const char *key;
@@ -158,7 +158,7 @@ static TRITONSERVER_Error *delete_metric(metric_entry *entry)
   return TRITONSERVER_MetricDelete(metric);
 }
 
-// A family goes with its metrics.
+// Deletes a family with its metrics.
 static TRITONSERVER_Error *delete_family(metric_table *self, uint64_t number)
 {
   for (size_t i = 0; i < self->count; i++)

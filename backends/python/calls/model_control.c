@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model control that a model asks for. Loading and unloading take long, and so may readiness, which
-// a worker is asked for: each call runs on a thread of its own, which replies when it is done.
+// A model's calls for model control. Loading, unloading and a worker's readiness may take long, so
+// each call runs on a thread of its own, which replies at the end.
 #include "calls/calls.h"
 
 #include "backend_config.h"
@@ -11,10 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  MAX_FILES = 4096,
-  MAX_CALLS = 64 // of a worker, at a time
-};
+#define MAX_FILES 4096
+#define MAX_CALLS 64 // per worker at a time
 
 typedef struct model_call {
   calls *calls; // a reference
@@ -23,7 +21,7 @@ typedef struct model_call {
   char *text; // load: configuration or ""; is ready: version or ""
   TRITONSERVER_Parameter **parameters;
   uint32_t parameter_count;
-  uint8_t *contents; // of the files, which the parameters point to
+  uint8_t *contents; // contents of the files, used by the parameters
 } model_call;
 
 static void model_call_free(model_call *self)
@@ -45,7 +43,7 @@ static bool add_parameter(model_call *self, TRITONSERVER_Parameter *parameter)
   return parameter != NULL;
 }
 
-// What follows in the control part is kept for as long as the call.
+// Copies the rest of the control part for the call's lifetime.
 static bool read_load(model_call *self, wire_reader *control)
 {
   const uint32_t count = wire_get_count(control, 2 * sizeof(uint32_t));
@@ -125,7 +123,7 @@ static void *run(void *argument)
   return NULL;
 }
 
-// The thread lets go of itself; the backend's end waits for what it does.
+// The thread is detached; the backend's end waits for its reference.
 static TRITONSERVER_Error *start_thread(model_call *self)
 {
   pthread_t thread;
@@ -148,7 +146,7 @@ static TRITONSERVER_Error *start_thread(model_call *self)
 
 void model_control_start(calls *self, const channel_message *message, wire_reader *control)
 {
-  model_call *call = calloc(1, sizeof *call);
+  model_call *call = calloc(1, sizeof(*call));
   if (call == NULL) {
     calls_reply_error(self, message, backend_error_no_memory("a call for model control"));
     return;

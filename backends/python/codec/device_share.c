@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions, their ranges, and what is lent. `lock` guards the books and is held for moments;
-// `growing` is held while the driver makes memory.
+// Regions, their ranges, and loans. `lock` guards the tables and is held for moments; `growing` is
+// held while the driver makes memory.
 #include "codec/device_share.h"
 
 #include "backend_error.h"
@@ -22,19 +22,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum {
-  LEAST_GROWTH = 2 << 20,  // and the least that a worker is granted
-  MOST_GROWTH = 256 << 20, // beyond what is needed
-  MAX_DEVICES = MAX_GPUS
-};
+#define LEAST_GROWTH (2 << 20)   // also the smallest grant to a worker
+#define MOST_GROWTH  (256 << 20) // beyond the need
+#define MAX_DEVICES  MAX_GPUS
 
 typedef struct shared_region {
-  bool is_held;        // the device's context; `growing`
-  bool is_refused;     // nothing is taken here; `lock`
-  gpu_region *region;  // `growing`; NULL: none yet
-  ranges *ranges;      // `lock`
-  uintptr_t base;      // `lock`
-  atomic_size_t bytes; // filled, and known to the worker
+  bool is_held;        // whether the device's context is held; guarded by `growing`
+  bool is_refused;     // no memory may be taken here; guarded by `lock`
+  gpu_region *region;  // guarded by `growing`; NULL: none yet
+  ranges *ranges;      // guarded by `lock`
+  uintptr_t base;      // guarded by `lock`
+  atomic_size_t bytes; // grown so far, and known to the worker
   atomic_bool is_warned_of;
 } shared_region;
 
@@ -46,15 +44,15 @@ typedef struct loan {
 
 struct device_share {
   int socket;
-  pthread_mutex_t growing; // before `lock`
+  pthread_mutex_t growing; // locked before `lock`
   pthread_mutex_t lock;
-  list loans; // `lock`
+  list loans; // guarded by `lock`
   shared_region regions[MAX_DEVICES];
 };
 
 device_share *device_share_new(int socket)
 {
-  device_share *self = calloc(1, sizeof *self);
+  device_share *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return NULL;
   self->socket = socket;
@@ -87,7 +85,7 @@ void device_share_free(device_share *self)
 
 static pthread_mutex_t retiring_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t retired = PTHREAD_COND_INITIALIZER;
-static size_t retiring; // `retiring_lock`
+static size_t retiring; // guarded by `retiring_lock`
 
 static void count_retiring(int more)
 {
@@ -113,7 +111,7 @@ void device_share_retire(device_share *self)
   if (thread_create(&thread, "py devices", retire, self) == 0)
     pthread_detach(thread);
   else
-    retire(self); // late is better than never
+    retire(self); // without a thread, free it here
 }
 
 void device_share_await_retired(void)
@@ -123,13 +121,13 @@ void device_share_await_retired(void)
     pthread_cond_wait(&retired, &retiring_lock);
 }
 
-// ---- the worker is told
+// ---- telling the worker
 
-// What it does not read is not waited for: it is a fault of the worker's.
+// Does not wait for a worker that does not read: that is the worker's fault.
 static bool tell(const device_share *self, const protocol_device *what, int descriptor)
 {
-  return channel_send_with_descriptor(self->socket, what, sizeof *what, descriptor, MSG_DONTWAIT) ==
-         0;
+  return channel_send_with_descriptor(self->socket, what, sizeof(*what), descriptor,
+                                      MSG_DONTWAIT) == 0;
 }
 
 static void warn(device_share *self, int device, const char *why)
@@ -171,7 +169,7 @@ static error *make(device_share *self, shared_region *on, int device)
   error *e = gpu_region_new(device, devices->items[device].memory_bytes, &region);
   if (e != NULL) {
     if (error_get_code(e) == ERROR_UNSUPPORTED)
-      refuse(self, on); // nor will it be later
+      refuse(self, on); // it will not be supported later either
     return e;
   }
   e = ranges_new(&books);
@@ -200,7 +198,7 @@ static error *grow(device_share *self, shared_region *on, int device, size_t nee
   size_t added = 0;
   const size_t filled = gpu_region_bytes(on->region);
   error *e = gpu_region_grow(on->region, filled + growth(filled, needed), &descriptor, &added);
-  if (e != NULL && growth(filled, needed) > needed) { // is there no room for more than that?
+  if (e != NULL && growth(filled, needed) > needed) { // try without the extra memory
     error_free(e);
     e = gpu_region_grow(on->region, filled + needed, &descriptor, &added);
   }
@@ -208,7 +206,7 @@ static error *grow(device_share *self, shared_region *on, int device, size_t nee
   const protocol_device piece = {
       .kind = DEVICE_PIECE, .device = device, .offset = filled, .size = added};
   if (!tell(self, &piece, descriptor)) {
-    refuse(self, on); // it lacks a piece
+    refuse(self, on); // the worker lacks a piece
     return error_new(ERROR_UNAVAILABLE, "the worker does not take them");
   }
   LOCK_SCOPE(&self->lock);
@@ -219,7 +217,7 @@ static error *grow(device_share *self, shared_region *on, int device, size_t nee
 
 // ---- ranges
 
-// *address 0: there is no room.
+// *address 0: no room.
 static error *find_room(device_share *self, shared_region *on, size_t bytes, uintptr_t *address)
 {
   LOCK_SCOPE(&self->lock);
@@ -241,7 +239,7 @@ static error *take(device_share *self, int device, size_t bytes, device_range *r
   if (address == 0) {
     LOCK_SCOPE(&self->growing);
     RETURN_IF_ERROR(make(self, on, device));
-    RETURN_IF_ERROR(find_room(self, on, bytes, &address)); // another thread may have made some
+    RETURN_IF_ERROR(find_room(self, on, bytes, &address)); // another thread may have grown it
     if (address == 0) {
       RETURN_IF_ERROR(grow(self, on, device, bytes));
       RETURN_IF_ERROR(find_room(self, on, bytes, &address));
@@ -270,7 +268,7 @@ void device_share_give_back(device_share *self, const device_range *range)
 
 bool device_share_lend(device_share *self, uint64_t block, const device_range *range)
 {
-  loan *made = calloc(1, sizeof *made);
+  loan *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return false;
   made->block = block;
@@ -292,7 +290,7 @@ void device_share_release(device_share *self, uint64_t block)
   }
 }
 
-// Bytes that nobody has; 0: it is not known.
+// Free bytes of the device; 0: unknown.
 static size_t bytes_left(device_share *self, int device)
 {
   CUcontext before;
@@ -315,14 +313,14 @@ void device_share_grant(device_share *self, const char *who, int device, uint64_
   protocol_device answer = {.kind = DEVICE_GRANT, .device = device, .size = size};
   AUTO_ERROR error *e = take(self, device, size, &range);
   if (e == NULL) {
-    answer.offset = range.offset; // the worker's as long as it lives
+    answer.offset = range.offset; // the worker's for the rest of its life
   } else {
     answer.kind = DEVICE_REFUSED;
-    snprintf(answer.text, sizeof answer.text, "'%.64s' wants %llu bytes, %zu are left: %s", who,
+    snprintf(answer.text, sizeof(answer.text), "'%.64s' wants %llu bytes, %zu are left: %s", who,
              (unsigned long long)size, bytes_left(self, device), error_message(e));
     warn(self, device, answer.text);
   }
-  tell(self, &answer, -1); // a worker that does not read waits for itself
+  tell(self, &answer, -1); // if the worker does not read, it waits for its own answer in vain
 }
 
 void device_share_refuse(device_share *self, int device, const char *why)
@@ -349,6 +347,6 @@ TRITONSERVER_Error *device_share_copy(void *to, gpu_place to_place, const void *
                                       const char *name)
 {
   char text[512];
-  snprintf(text, sizeof text, "%s '%s'", what, name);
+  snprintf(text, sizeof(text), "%s '%s'", what, name);
   return backend_error_of(gpu_copy_now(to, to_place, from, from_place, bytes, text));
 }

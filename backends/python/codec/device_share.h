@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory that the host and one worker have in common: on each device one region, which the
-// host makes when a tensor first needs it, and grows by pieces that go to the worker over the
-// socket. What is taken here is the host's to write until the worker is told of it. Any thread;
-// taking, granting, copying and device_share_free may call the driver, so not one of the server's
-// loops.
+// Device memory shared by the host and one worker. Each device has one region, which the host makes
+// when a tensor first needs it and grows by pieces that it sends over the socket. A taken range is
+// the host's to write until the worker is told about it. Any thread. Taking, granting, copying and
+// device_share_free may call the driver, so the server's loops must not call them.
 #ifndef NEREID_PYTHON_DEVICE_SHARE_H
 #define NEREID_PYTHON_DEVICE_SHARE_H
 
@@ -24,33 +23,33 @@ typedef struct device_range {
   uint64_t offset;
 } device_range;
 
-// `socket`: the host's end of the worker's, borrowed. NULL: no memory.
+// `socket`: the host's end, borrowed. NULL: no memory.
 device_share *device_share_new(int socket);
-void device_share_free(device_share *self); // also what is lent; NULL is allowed
-// The same on a thread of its own: for who may be on a loop.
+void device_share_free(device_share *self); // frees lent ranges too; NULL is allowed
+// The same on a thread of its own, for callers on a loop.
 void device_share_retire(device_share *self);
-void device_share_await_retired(void); // until all of them have gone
+void device_share_await_retired(void); // waits for all of these threads
 
-// Room for `bytes` of a tensor. False: it is to go through CPU memory; a warning has said why, once
-// for each worker and device.
+// Takes room for `bytes` of a tensor. False: use CPU memory instead; a warning has said why, once
+// per worker and device.
 bool device_share_take(device_share *self, int device, size_t bytes, device_range *range);
 void device_share_give_back(device_share *self, const device_range *range);
 
-// The range is the worker's until device_share_release for the block of the channel that named it.
-// False: no memory, and it is the caller's.
+// Gives the range to the worker until device_share_release for the channel's block that named it.
+// False: no memory, and the caller keeps the range.
 bool device_share_lend(device_share *self, uint64_t block, const device_range *range);
 void device_share_release(device_share *self, uint64_t block);
 
-// Gives the worker of instance `who` room for what it makes, and tells it over the socket, or why
-// there is none.
+// Gives the worker of instance `who` room for its own tensors, and tells it over the socket; or
+// tells it why there is none.
 void device_share_grant(device_share *self, const char *who, int device, uint64_t bytes);
-// The worker cannot map what is on the device: nothing more is taken there.
+// The worker cannot map the device's region: nothing more is taken there.
 void device_share_refuse(device_share *self, int device, const char *why);
 
-// What a worker has named; NULL when it is not in the region.
+// The address of what a worker has named; NULL when it is not in the region.
 void *device_share_at(const device_share *self, int device, uint64_t offset, uint64_t size);
 
-// Copies, and waits. "<what> '<name>': failed to perform CUDA copy: …".
+// Copies, and waits. The error is "<what> '<name>': failed to perform CUDA copy: …".
 TRITONSERVER_Error *device_share_copy(void *to, gpu_place to_place, const void *from,
                                       gpu_place from_place, size_t bytes, const char *what,
                                       const char *name);

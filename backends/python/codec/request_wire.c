@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the ABI for all that it says of a request, then writes the batch's block.
+// Reads all facts of a request through the ABI, then writes the batch's block.
 #include "codec/request_wire.h"
 
 #include "backend_config.h"
@@ -42,7 +42,7 @@ static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char 
   return *text != NULL ? NULL : backend_error_no_memory("a request's parameters");
 }
 
-// Servers without tracing say so by an error.
+// Servers without tracing return an error.
 static void read_trace(TRITONBACKEND_Request *request, request_facts *facts)
 {
   TRITONSERVER_Error *error = TRITONBACKEND_RequestTrace(request, &facts->traced_by);
@@ -56,7 +56,7 @@ static TRITONSERVER_Error *read_correlation(TRITONBACKEND_Request *request, requ
   TRITONSERVER_Error *error = TRITONBACKEND_RequestCorrelationId(request, &facts->correlation);
   if (error == NULL)
     return NULL;
-  TRITONSERVER_ErrorDelete(error); // it is a text
+  TRITONSERVER_ErrorDelete(error); // the correlation id is a text
   return TRITONBACKEND_RequestCorrelationIdString(request, &facts->correlation_text);
 }
 
@@ -65,7 +65,7 @@ static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, const cha
 {
   uint32_t count = 0;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &count));
-  facts->inputs = calloc(count > 0 ? count : 1, sizeof *facts->inputs);
+  facts->inputs = calloc(count > 0 ? count : 1, sizeof(*facts->inputs));
   if (facts->inputs == NULL)
     return backend_error_no_memory("a request's inputs");
   facts->input_count = count;
@@ -77,7 +77,7 @@ static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, const cha
   return NULL;
 }
 
-// The device on which all of the input lies; -1: it is to be on the CPU, as texts are in any case.
+// The device that holds all of the input. -1: the input must be on the CPU, as texts always are.
 static TRITONSERVER_Error *find_device(const backend_input *input, int *device)
 {
   uint64_t before = 0;
@@ -105,7 +105,7 @@ static TRITONSERVER_Error *find_devices(request_facts *facts)
     if (device < 0)
       continue;
     if (facts->places == NULL) {
-      facts->places = calloc(facts->input_count, sizeof *facts->places);
+      facts->places = calloc(facts->input_count, sizeof(*facts->places));
       if (facts->places == NULL)
         return backend_error_no_memory("a request's inputs");
       for (uint32_t k = 0; k < facts->input_count; k++)
@@ -153,7 +153,7 @@ void request_facts_fini(request_facts *facts)
 
 // ---- devices
 
-// Gives the inputs that are to be on a device a range there, where there is room, and copies them.
+// Gives inputs on devices a range there, where there is room, and copies them.
 static TRITONSERVER_Error *fill_places(device_share *devices, request_facts *facts)
 {
   for (uint32_t i = 0; facts->places != NULL && i < facts->input_count; i++) {
@@ -187,7 +187,7 @@ static TRITONSERVER_Error *fill_all_places(device_share *devices, request_facts 
   return NULL;
 }
 
-// They are the worker's until it gives `block` back.
+// Lends the ranges to the worker until it gives `block` back.
 static TRITONSERVER_Error *lend_places(device_share *devices, request_facts *requests,
                                        uint32_t count, uint64_t block)
 {
@@ -210,7 +210,7 @@ static bool is_placed(const request_facts *facts, uint32_t input)
 
 // ---- writing
 
-// Where the next input's data goes in the region, of which *next is the end so far.
+// The region's offset for the next input's data. *next is the end so far.
 static uint64_t place_input(uint64_t *next, const backend_input *input)
 {
   uint64_t offset = channel_place(*next, input->byte_size);
@@ -268,7 +268,7 @@ static void put_all(wire_writer *writer, const request_facts *requests, uint32_t
     put_request(writer, &requests[i], next);
 }
 
-// The block's size: the control part's, and behind it the inputs'.
+// The block's size: the control part, followed by the inputs.
 static bool block_size(const request_facts *requests, uint32_t count, size_t control, size_t *size)
 {
   *size = control;
@@ -291,7 +291,7 @@ static TRITONSERVER_Error *copy_input(const backend_input *input, void *to)
   return NULL;
 }
 
-// In the order and where put_all said; the first is at `next` or later.
+// Copies inputs in the order and to the places of put_all; the first is at `next` or later.
 static TRITONSERVER_Error *copy_inputs(const channel *channel, const request_facts *requests,
                                        uint32_t count, uint64_t next, uint32_t *culprit)
 {

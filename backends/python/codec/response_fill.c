@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks and copies what a worker answered. The thread that has the request.
+// Checks and copies a worker's answers. The thread that uses the request.
 #include "codec/response_fill.h"
 
 #include "backend_error.h"
@@ -29,15 +29,15 @@ static const state_signature *find_state(const output_signature *signature, cons
   return NULL;
 }
 
-// Where a tensor goes: into a response, or into the next state of a request's sequence.
+// The target of a tensor: a response, or the next state of a request's sequence.
 typedef struct destination {
   TRITONBACKEND_Response *response;
   TRITONBACKEND_Request *request;
   bool is_state;
-  TRITONBACKEND_State *state; // once there is room for it
+  TRITONBACKEND_State *state; // set once it has memory
 } destination;
 
-// Adds the output and copies the tensor to the device where it is wanted, or from where it is.
+// Adds the output and copies the tensor, from or to a device.
 static TRITONSERVER_Error *add_on_device(destination *to, const char *model, device_share *devices,
                                          const wire_tensor *tensor)
 {
@@ -84,7 +84,7 @@ static TRITONSERVER_Error *copy_tensor(destination *to, const output_signature *
   BACKEND_RETURN_IF_ERROR(open_on_host(to, tensor, &output));
   if (tensor->byte_size > 0)
     memcpy(output.data, tensor->data, tensor->byte_size);
-  // Looked at in the copy, which the worker cannot change any more.
+  // Checked in the copy, which the worker cannot change.
   if (tensor->datatype == TRITONSERVER_TYPE_BYTES &&
       (!backend_element_count(tensor->shape.dims, tensor->shape.rank, &count) ||
        !wire_bytes_fit(output.data, tensor->byte_size, count))) {
@@ -96,8 +96,8 @@ static TRITONSERVER_Error *copy_tensor(destination *to, const output_signature *
   return backend_output_close(&output);
 }
 
-// The next state of the sequence; an output too where it is listed and asked for, which the worker
-// does not know: it sends states always.
+// Sets the next state of the sequence. *is_output: the tensor is an output, too, listed and
+// requested. The worker sends states in any case.
 static TRITONSERVER_Error *keep_tensor(TRITONBACKEND_Request *request,
                                        const output_signature *signature,
                                        const state_signature *state, device_share *devices,

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of tensors, parameters and responses; what cannot be makes the reader bad.
+// Fields of tensors, parameters and responses. Invalid values make the reader bad.
 #include "codec/tensor_wire.h"
 
 #include <string.h>
 
-// The least that a tensor takes in a control part: name, datatype, rank, offset, size.
-enum {
-  MIN_TENSOR_BYTES = 4 + 4 + 4 + 8 + 8
-};
+// The smallest tensor in a control part: name, datatype, rank, offset, size.
+#define MIN_TENSOR_BYTES (4 + 4 + 4 + 8 + 8)
 
 static void read_name(wire_reader *reader, char *name)
 {
@@ -132,7 +130,7 @@ void wire_response_read(wire_reader *reader, wire_response *response)
 
 void wire_error_write(wire_writer *writer, const void *what)
 {
-  TRITONSERVER_Error *error = (TRITONSERVER_Error *)what; // which the ABI only reads
+  TRITONSERVER_Error *error = (TRITONSERVER_Error *)what; // the ABI only reads it
   wire_put_u32(writer, TRITONSERVER_ErrorCode(error));
   wire_put_string(writer, TRITONSERVER_ErrorMessage(error));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An execution on its way to the worker and back. Its requests are in the table of open requests;
-// what the worker answers by CALL_RESPONSE meanwhile is the listener's. Whose the instance is: its
-// thread, or a loop of the server, which waits for no longer than it says.
+// An execution: the worker gets it and answers it. Its requests are in the table of open requests;
+// CALL_RESPONSE messages meanwhile are the listener's. Runs on the instance's thread, or on a loop
+// of the server, which waits no longer than its timeout.
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
 #include "instance/instance.h"
@@ -22,37 +22,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  MAX_EXECUTIONS = 8, // that a worker is given, with the one that it runs
-  CROWDED_FOR = 16    // executions, after one that was some of many
-};
+#define MAX_EXECUTIONS 8  // given to a worker, including the one that it runs
+#define CROWDED_FOR    16 // executions after a crowded one that count as crowded
 
-#define REQUEST_IDS_BYTES 256 // in a line of the log
+#define REQUEST_IDS_BYTES 256 // in a log line
 
 typedef enum execution_state {
-  EXECUTION_OPEN, // the requests that are in `open` are ours to answer
+  EXECUTION_OPEN, // this side must answer the requests in `open`
   EXECUTION_SENT, // the worker has them
-  EXECUTION_ENDED // they have been answered, or will be by CALL_RESPONSE
+  EXECUTION_ENDED // they are answered, or CALL_RESPONSE will do it
 } execution_state;
 
 typedef struct execution {
   python_instance *instance;
   execution_state state;
-  worker_link *link; // while it has a part in the slot
+  worker_link *link; // while it has a share in the slot
   uint64_t work_id;  // of the message
   uint64_t block;    // its memory
-  uint64_t life;     // the number of the worker that it is for; 0: of any
+  uint64_t life;     // the number of the worker that it must go to; 0: any
   uint32_t count;
-  open_request **open; // NULL: it has been answered, or is in the worker's hands
+  open_request **open; // NULL: answered, or in the worker's hands
   uint64_t batch_size;
   uint64_t exec_start_ns;
   uint64_t compute_start_ns;
   uint64_t compute_end_ns;
-  uint64_t took_ns; // by the worker's word; 0: not known
-  bool is_crowded;  // is one of many
-  bool is_behind;   // was sent before the worker had answered another one
-  bool on_devices;  // inputs lie on a device: it is not executed on a loop
-  bool has_answer;  // one with tensors on a device, which a loop has left to the instance's thread
+  uint64_t took_ns; // as the worker reports; 0: unknown
+  bool is_crowded;  // there is other work beside it
+  bool is_behind;   // sent before the worker had answered an earlier one
+  bool on_devices;  // inputs are on a device: not for a loop
+  bool has_answer;  // an answer with tensors on a device, which a loop has left to the instance's
+                    // thread
   channel_message answer;
   list_node begun; // in ahead_queue
   request_facts facts[];
@@ -69,9 +68,9 @@ static void set_state(execution *self, execution_state state)
   self->state = state;
 }
 
-// ---- what becomes of its requests
+// ---- its requests' outcome
 
-// Of a request that is or was the execution's; so is release_one.
+// The request is or was the execution's; the same holds for release_one.
 static void report_one(const execution *self, uint32_t index, bool success)
 {
   const open_request request = {.request = self->facts[index].request,
@@ -86,7 +85,7 @@ static void release_one(const execution *self, uint32_t index)
   open_request_release(self->instance, &(open_request){.request = self->facts[index].request});
 }
 
-// Takes all that are still open back from the worker.
+// Takes all requests that are still open back from the worker.
 static void hold_all(execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++)
@@ -94,7 +93,7 @@ static void hold_all(execution *self)
   set_state(self, EXECUTION_OPEN);
 }
 
-// Answers with an error what is ours to answer.
+// Answers one request of this side with an error.
 static void fail_one(execution *self, uint32_t index, TRITONSERVER_Error *error)
 {
   const bool decoupled = self->instance->model->decoupled;
@@ -108,7 +107,7 @@ static void fail_one(execution *self, uint32_t index, TRITONSERVER_Error *error)
     release_one(self, index);
 }
 
-// Answers all requests that are ours to answer with the same error, and ends.
+// Answers all requests of this side with the same error, and ends.
 static void execution_fail(execution *self, TRITONSERVER_Error *error_owned)
 {
   TRITONSERVER_Error *error = python_instance_explain(self->instance, error_owned);
@@ -120,7 +119,7 @@ static void execution_fail(execution *self, TRITONSERVER_Error *error_owned)
   set_state(self, EXECUTION_ENDED);
 }
 
-// Answers one with an error and goes on without it.
+// Answers one request with an error and continues without it.
 static void drop(execution *self, uint32_t index, TRITONSERVER_Error *error_owned)
 {
   assert(self->state == EXECUTION_OPEN);
@@ -129,7 +128,7 @@ static void drop(execution *self, uint32_t index, TRITONSERVER_Error *error_owne
   request_facts_fini(&self->facts[index]);
   self->count--;
   const uint32_t after = self->count - index;
-  memmove(&self->facts[index], &self->facts[index + 1], after * sizeof *self->facts);
+  memmove(&self->facts[index], &self->facts[index + 1], after * sizeof(*self->facts));
   memmove(&self->open[index], &self->open[index + 1], after * sizeof(open_request *));
 }
 
@@ -147,7 +146,7 @@ static TRITONSERVER_Error *request_rows(TRITONBACKEND_Request *request, uint64_t
   return NULL;
 }
 
-// Triton's checks of a batch.
+// The checks that Triton makes of a batch.
 static TRITONSERVER_Error *check_batch(const python_instance *instance,
                                        TRITONBACKEND_Request **requests, uint32_t count,
                                        uint64_t *batch_size)
@@ -166,9 +165,9 @@ static TRITONSERVER_Error *check_batch(const python_instance *instance,
   return NULL;
 }
 
-// Decoupled: the request is released when execute returns, its factory lives until the final
-// response. Else the request stays until its response. An error: it would wait for itself here, or
-// cannot be read.
+// Decoupled: the request is released when execute returns, and its factory lives until the final
+// response. Otherwise the request stays until its response. An error: the request would wait for
+// itself here, or cannot be read.
 static TRITONSERVER_Error *admit(execution *self, open_request *open)
 {
   python_instance *instance = self->instance;
@@ -195,7 +194,7 @@ static TRITONSERVER_Error *admit(execution *self, open_request *open)
   return NULL;
 }
 
-// Those that cannot be admitted are answered.
+// Requests that cannot be admitted are answered.
 static void admit_all(execution *self, TRITONBACKEND_Request **requests, uint32_t count)
 {
   for (uint32_t i = 0; i < count; i++) {
@@ -211,7 +210,7 @@ static void admit_all(execution *self, TRITONBACKEND_Request **requests, uint32_
   }
 }
 
-// Gives up its part in the slot, and its memory.
+// Gives up its share in the slot, and frees it.
 static void execution_end(execution *self)
 {
   assert(self->state == EXECUTION_ENDED);
@@ -222,7 +221,7 @@ static void execution_end(execution *self)
   free(self);
 }
 
-// Of requests that can be read. `*made` NULL without an error: all have been answered.
+// An execution of the readable requests. `*made` NULL without an error: all were answered.
 static TRITONSERVER_Error *execution_new(python_instance *instance,
                                          TRITONBACKEND_Request **requests, uint32_t count,
                                          execution **made)
@@ -234,7 +233,8 @@ static TRITONSERVER_Error *execution_new(python_instance *instance,
   BACKEND_RETURN_IF_ERROR(check_batch(instance, requests, count, &batch_size));
   execution *self = NULL;
   size_t size;
-  if (checked_array_size(sizeof *self, count, sizeof *self->facts + sizeof(open_request *), &size))
+  if (checked_array_size(sizeof(*self), count, sizeof(*self->facts) + sizeof(open_request *),
+                         &size))
     self = calloc(1, size);
   if (self != NULL)
     self->open = (open_request **)(self->facts + count);
@@ -267,13 +267,13 @@ static uint32_t work_flags(const execution *self)
                                   [TRITONSERVER_LOG_VERBOSE] = WORK_LOG_VERBOSE};
   uint32_t flags = (self->instance->model->decoupled ? WORK_DECOUPLED : 0u) |
                    (self->is_crowded ? WORK_CROWDED : 0u);
-  for (unsigned level = 0; level < sizeof logs / sizeof *logs; level++)
+  for (unsigned level = 0; level < sizeof(logs) / sizeof(*logs); level++)
     if (TRITONSERVER_LogIsEnabled((TRITONSERVER_LogLevel)level))
       flags |= logs[level];
   return flags;
 }
 
-// Writes the requests; those whose inputs are at fault are answered, and left out.
+// Writes the requests. One whose inputs cause an error is answered and left out.
 static TRITONSERVER_Error *write_requests(execution *self, channel_message *work)
 {
   device_share *devices = self->on_devices ? worker_link_devices(self->link) : NULL;
@@ -290,10 +290,10 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
   return NULL;
 }
 
-// A worker that cannot be sent to is gone; who waits for its answer finds out why.
+// If sending fails the worker is gone; the wait for the answer finds out why.
 static void send_work(execution *self, channel_message *work)
 {
-  // The worker takes them in the order of their numbers, which wait_graph.c counts on.
+  // The worker takes executions in the order of their numbers; wait_graph.c relies on it.
   assert(self->work_id > self->instance->ahead.sent);
   self->instance->ahead.sent = self->work_id;
   work->kind = WORK_EXECUTE;
@@ -313,8 +313,8 @@ static void send_work(execution *self, channel_message *work)
     channel_close(self->link->channel);
 }
 
-// Sends the requests; does not wait. False: it has ended. Another worker than the one that it is
-// for does not know its sequences.
+// Sends the requests; does not wait. False: it has ended. A worker other than the one that it must
+// go to does not know its sequences.
 static bool execution_send(execution *self)
 {
   channel_message work = {0};
@@ -342,7 +342,7 @@ static TRITONSERVER_Error *decoupled_error(const execution *self, const wire_rea
       worker_name(self->instance->worker));
 }
 
-// Only where the worker has said so before: else this thread may be a loop.
+// NULL unless the worker has set ANSWER_ON_DEVICE: this thread may be a loop.
 static device_share *answer_devices(const execution *self)
 {
   return (self->answer.flags & ANSWER_ON_DEVICE) == 0
@@ -374,8 +374,9 @@ static void read_response(execution *self, uint32_t index, wire_reader *reader)
     open->error = decoupled_error(self, reader, &head);
 }
 
-// When `execute` began and ended, by the worker's word, as far as it is possible. One that was sent
-// behind others was queued until then. Without a word it is what this side has seen.
+// The times when `execute` began and ended, as the worker reports them, if they are possible; else
+// the times that this side has seen. Until `execute` began, an execution sent behind others was
+// queued.
 static void take_times(execution *self, uint64_t begun_ns, uint64_t ended_ns)
 {
   const bool is_known = begun_ns >= self->compute_start_ns && ended_ns >= begun_ns &&
@@ -390,18 +391,18 @@ static void take_times(execution *self, uint64_t begun_ns, uint64_t ended_ns)
   self->took_ns = ended_ns - begun_ns;
 }
 
-// Of the whole batch; of its requests as many ids as a line takes. Those that the listener has
-// answered are gone.
+// Logs the batch's traceback, with as many request ids as fit into a line. Requests that the
+// listener has answered are missing.
 static void log_trace(const execution *self, const char *trace, size_t length)
 {
   char ids[REQUEST_IDS_BYTES] = "";
   size_t used = 0;
-  for (uint32_t i = 0; i < self->count && used < sizeof ids - 1; i++) {
+  for (uint32_t i = 0; i < self->count && used < sizeof(ids) - 1; i++) {
     const char *id = "";
     if (self->open[i] == NULL && !self->instance->model->decoupled)
       continue;
     TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(self->facts[i].request, &id));
-    snprintf(ids + used, sizeof ids - used, "%s%s", used > 0 ? ", " : "", id);
+    snprintf(ids + used, sizeof(ids) - used, "%s%s", used > 0 ? ", " : "", id);
     used += strlen(ids + used);
   }
   NEREID_LogSubject about = worker_log_subject(self->instance->worker);
@@ -431,7 +432,8 @@ static TRITONSERVER_Error *read_responses(execution *self, wire_reader *reader)
                                 self->count);
 }
 
-// The worker is gone, and the listener may have looked at what is open before this one was.
+// The worker is gone, and the listener may have visited the open requests before this one was put
+// back.
 static void fail_late(execution *self, uint64_t handle)
 {
   open_request *open = request_table_begin(&self->instance->requests, handle);
@@ -443,8 +445,8 @@ static void fail_late(execution *self, uint64_t handle)
   TRITONSERVER_ErrorDelete(error);
 }
 
-// The request's responses come later, if not from here: they are counted with the times that are
-// known now. A decoupled model's request is released meanwhile, and its trace with it.
+// The request's responses come later: statistics use the times known now. A decoupled model's
+// request is released meanwhile, with its trace.
 static void respond_later(execution *self, open_request *open)
 {
   open->exec_start_ns = self->exec_start_ns;
@@ -480,7 +482,7 @@ static void report(const execution *self)
                               "report batch statistics");
 }
 
-// What a decoupled model sent before it goes to the client, and may still come.
+// Responses that a decoupled model sent before are sent to the client; more may follow.
 static void reschedule_decoupled(execution *self, uint32_t index)
 {
   request_table *requests = &self->instance->requests;
@@ -544,12 +546,12 @@ static void take_answer(execution *self, const channel_message *message)
     execution_fail(self, error);
     return;
   }
-  report(self); // so that who has a response finds it counted
+  report(self); // first, so that a client that has its response finds it counted
   send_responses(self);
 }
 
-// Waits for the worker's answer and deals with it. False: the worker is at work, or the answer is
-// not for a loop, whose timeout is not negative.
+// Waits for the worker's answer and handles it. False: the worker is still busy, or the answer is
+// not for a loop (a loop's timeout is not negative).
 static bool execution_await(execution *self, int64_t timeout_us)
 {
   TRITONSERVER_Error *error = NULL;
@@ -572,7 +574,7 @@ static bool execution_await(execution *self, int64_t timeout_us)
   return true;
 }
 
-// All of that, waiting for whatever it takes.
+// The whole execution, with all waits.
 static void execution_run(execution *self)
 {
   TRITONSERVER_Error *error = worker_acquire_slot(self->instance->worker, &self->link);
@@ -599,25 +601,25 @@ TRITONSERVER_Error *python_instance_execute(void *self, TRITONBACKEND_ModelInsta
   return NULL;
 }
 
-// ---- executions ahead (backend_extension.h): begun while others have not ended. A fast model's
-// are sent behind those that the worker has, so that it need not wait for the next one; in a crowd
-// nobody looks for what comes, but sleeps.
+// ---- executions ahead (backend_extension.h): begun while earlier ones are open. A fast model's
+// are sent behind the worker's current work, so that the worker need not wait for the next. In a
+// crowd both sides sleep instead of polling.
 
 static void record_duration(ahead_queue *self, uint64_t took_ns)
 {
   const uint64_t before = atomic_load_explicit(&self->ewma_ns, memory_order_relaxed);
-  // One that is slow is believed at once.
+  // A slower time counts at once.
   const uint64_t now = before < took_ns ? took_ns : before - before / 8 + took_ns / 8;
   atomic_store_explicit(&self->ewma_ns, now, memory_order_relaxed);
 }
 
-// The slot, or a part in that of the executions before.
+// Takes the slot, or a share in that of the earlier executions.
 static bool try_begin(python_instance *instance, const execution *before, execution *self)
 {
   if (before == NULL)
     return worker_try_acquire_slot(instance->worker, &self->link);
   if (before->link == NULL || !worker_share_slot(instance->worker, before->link))
-    return false; // it comes after those before, and is sent when they have ended
+    return false; // it is sent when the earlier ones have ended
   self->link = before->link;
   self->is_behind = true;
   return true;
@@ -680,7 +682,7 @@ void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64
   execution *self = container_of(list_first(&begun->executions), execution, begun);
   *pending = true;
   if (self->link == NULL && timeout_us >= 0)
-    return; // the worker was not free, and this thread must not wait
+    return; // the worker was not free, and a loop must not wait
   if (self->link == NULL)
     execution_run(self);
   else if (!execution_await(self, timeout_us))

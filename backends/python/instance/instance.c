@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of an instance, and of the first one of a model, which completes its configuration. See
-// instance.h; the worker's events come on the listener's thread.
+// The life of an instance, and of a model's first worker, which completes the configuration. The
+// worker's events come on the listener's thread.
 #include "instance/instance.h"
 
 #include "backend_config.h"
@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-// ---- what happens to the worker
+// ---- events of the worker
 
 static TRITONSERVER_Error *begin_calls(void *user, worker_link *link)
 {
@@ -46,7 +46,8 @@ static void end_calls(void *user)
   self->calls = NULL;
 }
 
-// Those that an execution has are its own: the worker's last answers may be for them.
+// Answers the open requests. Requests of an open execution are left to it: the worker's last
+// answers may be for them.
 static void fail_all(void *user, TRITONSERVER_Error *error)
 {
   python_instance *self = user;
@@ -91,7 +92,7 @@ static void free_instance(python_instance *self)
 TRITONSERVER_Error *python_instance_start(const python_model *model, const char *name,
                                           const instance_calls *calls_kind, python_instance **made)
 {
-  python_instance *self = calloc(1, sizeof *self);
+  python_instance *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("a Python worker");
   self->model = model;
@@ -118,7 +119,7 @@ TRITONSERVER_Error *python_instance_initialize(python_instance *self,
   BACKEND_RETURN_IF_ERROR(backend_host_policy(server_instance, &self->host_policy));
   self->server_instance = server_instance;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceIsPassive(server_instance, &passive));
-  if (!passive) // which gets no requests: nobody waits for it
+  if (!passive) // a passive instance gets no requests, so no call waits for it
     wait_graph_join(&self->node);
   return worker_initialize(self->worker, name, arguments);
 }
@@ -140,7 +141,7 @@ python_instance *python_instance_of(TRITONBACKEND_ModelInstance *instance)
 
 // ---- the configuration
 
-// Gives the configuration that the model's auto_complete_config returned to the server.
+// Gives the server the configuration that the model's auto_complete_config returned.
 static TRITONSERVER_Error *set_completed(python_model *self, const char *completed)
 {
   json_auto_t *config = json_loadb(completed, strlen(completed), JSON_ALLOW_NUL, NULL);
@@ -149,7 +150,7 @@ static TRITONSERVER_Error *set_completed(python_model *self, const char *complet
   TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);
   if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_INVALID_ARG)
     return error;
-  // As in Triton: what is read, but makes no valid configuration, fails the load later.
+  // As in Triton, an invalid configuration that can be read fails the load later.
   BACKEND_LOG_WARN(
       "model '%s': what auto_complete_config gave is no configuration and is left out, "
       "the model is loaded without it: %s",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of one request at the server, and what a worker says of its requests on
+// The outcome of one request at the server, and a worker's calls about its requests on
 // CHANNEL_CALLS.
 #include "instance/open_request.h"
 
@@ -18,7 +18,7 @@ TRITONSERVER_Error *python_instance_explain(const python_instance *instance,
 {
   static const char start[] = "Failed to process the request(s) for model instance '";
   const char *text = TRITONSERVER_ErrorMessage(error_owned);
-  if (strncmp(text, start, sizeof start - 1) == 0)
+  if (strncmp(text, start, sizeof(start) - 1) == 0)
     return error_owned;
   TRITONSERVER_Error *error =
       backend_error(TRITONSERVER_ErrorCode(error_owned), "%s%s', message: %s", start,
@@ -33,9 +33,7 @@ void open_request_log_error(const python_instance *instance, const open_request 
   backend_request_error_log(instance->server_instance, self->request, error_owned, doing);
 }
 
-enum {
-  MAX_REASON = 200 // bytes of what a worker says of a device
-};
+#define MAX_REASON 200 // bytes of a worker's text about a device
 
 static TRITONSERVER_Error *make_response(open_request *self)
 {
@@ -141,7 +139,7 @@ void open_request_reschedule(const python_instance *instance, open_request *self
   TRITONSERVER_ErrorDelete(error);
 }
 
-// ---- what a worker says: responses
+// ---- a worker's calls: responses
 
 typedef struct response_call {
   const python_instance *instance;
@@ -152,7 +150,7 @@ typedef struct response_call {
   bool final;
 } response_call;
 
-// The only response of a request of a model that is not decoupled.
+// The only response of a request to a model that is not decoupled.
 static void respond_once(response_call *self, open_request *request)
 {
   if (self->head.kind == RESPONSE_NONE)
@@ -166,7 +164,7 @@ static void respond_once(response_call *self, open_request *request)
   open_request_end(self->instance, request);
 }
 
-// One of the responses of a decoupled model's request, or the word that there are no more.
+// A response of a decoupled model's request, or the message that no more follow.
 static void respond_more(response_call *self, open_request *request)
 {
   const uint32_t flags = self->final ? TRITONSERVER_RESPONSE_COMPLETE_FINAL : 0;
@@ -181,7 +179,8 @@ static void respond_more(response_call *self, open_request *request)
   }
 }
 
-// Of a request that goes again: it is to now, or nothing more comes for the time before.
+// For a request to be rescheduled. `again`: reschedule it now; else: no more responses come with
+// the old handle.
 static void take_rescheduled(python_instance *instance, open_request *request, bool again)
 {
   request_table *requests = &instance->requests;
@@ -209,15 +208,15 @@ static void take_response(python_instance *instance, worker_link *link, const ch
                         .devices = atomic_load_explicit(&link->devices, memory_order_acquire),
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
-  if (call->size > 0) // nothing is RESPONSE_NONE
+  if (call->size > 0) // an empty control part is RESPONSE_NONE
     wire_response_read(reader, &self.head);
   reader->bad = reader->bad || self.head.kind == RESPONSE_RESCHEDULED ||
-                self.head.kind == RESPONSE_FAILED; // here they say nothing
+                self.head.kind == RESPONSE_FAILED; // invalid here
   if (reader->bad)
-    self.head.kind = RESPONSE_ERROR; // response_fill says so
+    self.head.kind = RESPONSE_ERROR; // response_fill reports it
   open_request *request = request_table_begin(requests, call->id);
   if (request == NULL)
-    return; // it has ended; a model may say once more that it is final
+    return; // it has ended; a model may send the final flag twice
   if ((call->flags & (RESPONSE_FORGOTTEN | RESPONSE_AGAIN)) != 0) {
     take_rescheduled(instance, request, (call->flags & RESPONSE_AGAIN) != 0);
     return;
@@ -256,8 +255,8 @@ static void take_log(python_instance *instance, worker_link *link, const channel
   char file_name[256], ids_copy[256];
   if (reader->bad)
     return;
-  snprintf(file_name, sizeof file_name, "%.*s", (int)file_length, file);
-  snprintf(ids_copy, sizeof ids_copy, "%.*s", (int)ids_length, ids);
+  snprintf(file_name, sizeof(file_name), "%.*s", (int)file_length, file);
+  snprintf(ids_copy, sizeof(ids_copy), "%.*s", (int)ids_length, ids);
   NEREID_LogSubject about = worker_log_subject(instance->worker);
   about.request_id = of_requests ? ids_copy : NULL;
   about.keys_only = (call->flags & LOG_OF_WORKER) == 0;
@@ -290,7 +289,7 @@ static void take_device_call(const python_instance *instance, worker_link *link,
   control_part control;
   size_t length;
   if (devices == NULL) {
-    channel_close(link->channel); // it would wait for the answer for ever
+    channel_close(link->channel); // the worker would wait for the answer for ever
     return;
   }
   if (call->kind == CALL_DEVICE_ROOM) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots that stay where they are, each with a generation, which tells an old handle from a new one.
+// Slots with fixed addresses. Each has a generation, so that an old handle differs from a new one.
 #include "instance/request_table.h"
 
 #include "base/cleanup.h"
@@ -39,7 +39,7 @@ static bool add_slot(request_table *self)
     self->slots = slots;
     self->room = room;
   }
-  open_request *slot = calloc(1, sizeof *slot);
+  open_request *slot = calloc(1, sizeof(*slot));
   if (slot == NULL)
     return false;
   self->slots[self->slot_count++] = slot;

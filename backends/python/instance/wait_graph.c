@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of nodes and calls, and the search for circles in it. A call is stuck while it waits
-// for calls that are: what is stuck after a new wait, and was not before, is so by that wait.
+// for stuck calls. A call that becomes stuck with a new wait is stuck because of that wait.
 #include "instance/wait_graph.h"
 
 #include "base/cleanup.h"
@@ -13,14 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  BUCKETS = 1024
-};
+#define BUCKETS 1024
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all that follows
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all below
 static list nodes = {.ends = {&nodes.ends, &nodes.ends}};
 static wait_call *buckets[BUCKETS];
-static _Atomic size_t open_count; // calls in the table; read without the lock to save it
+static _Atomic size_t open_count; // calls in the table; read without the lock, to avoid taking it
 
 // ---- calls by their request; from here on the lock is held, unless said otherwise
 
@@ -75,14 +73,14 @@ static void drop(wait_call *self)
   list_foreach (wait_node, n, in_graph, &nodes)                                                    \
     list_foreach (wait_call, call, under_way, &n->calls)
 
-// ---- what leads to what
+// ---- dependencies
 
 static bool is_queued(const wait_call *self)
 {
   return self->at == NULL && self->request != NULL;
 }
 
-// Whether `call`, given to the node that made `wait`, cannot be answered while that wait lasts. A
+// Whether `call`, given to the node that made `wait`, cannot be answered during that wait. A
 // worker's thread takes its executions in the order of their numbers.
 static bool blocks(const wait_call *wait, const wait_call *call)
 {
@@ -91,7 +89,8 @@ static bool blocks(const wait_call *wait, const wait_call *call)
   return wait->kind == WAIT_THREAD && wait->execution < call->at_execution;
 }
 
-// Whether all instances of the model that a queued call is for are kept by a wait that is stuck.
+// Whether every instance of the queued call's model is blocked by a wait; with `stuck` by a stuck
+// one.
 static bool all_are_stuck(const wait_call *call, bool stuck)
 {
   bool any = false;
@@ -116,14 +115,14 @@ static bool remains_stuck(const wait_call *self)
   return false;
 }
 
-// A quick look before the long one. False: whoever is to serve the call can do so.
+// A quick check before the long one. False: an instance can serve the call.
 static bool may_be_stuck(const wait_call *self)
 {
   return self->at == NULL ? is_queued(self) && all_are_stuck(self, false)
                           : !list_is_empty(&self->at->calls);
 }
 
-// Finds the largest set of waits each of which waits for others in it.
+// Finds the largest set of waits in which each waits for others of the set.
 static bool is_in_circle(wait_call *self)
 {
   if (!may_be_stuck(self))
@@ -149,7 +148,7 @@ static bool is_in_circle(wait_call *self)
 
 // ---- the text
 
-// A wait that keeps `call` from being answered, at `distance` from the goal. NULL: none.
+// A wait that blocks `call`, at `distance` from the goal. NULL: none.
 static wait_call *next_on_path(const wait_call *call, unsigned distance)
 {
   if (call->at != NULL) {
@@ -166,7 +165,7 @@ static wait_call *next_on_path(const wait_call *call, unsigned distance)
   return NULL;
 }
 
-// The `path` of each wait becomes the one after it on the shortest way back to `goal`.
+// Sets `path` of each wait to the next one on the shortest way back to `goal`.
 static void find_path(wait_call *goal)
 {
   goal->distance = 1;
@@ -204,7 +203,7 @@ static char *describe(wait_call *self)
   return text;
 }
 
-// ---- what is called from outside; the lock is not held
+// ---- public functions; the lock is not held
 
 void wait_graph_join(wait_node *self)
 {
@@ -237,7 +236,7 @@ void wait_graph_leave(wait_node *self)
   list_remove(&self->in_graph);
   each_call(call)
   {
-    if (call->at == self) { // the server knows what became of it, the caller not yet
+    if (call->at == self) { // the server knows the outcome, the caller not yet
       leave_bucket(call);
       call->at = NULL;
     }
@@ -297,7 +296,7 @@ void wait_graph_released(wait_call *self)
   leave_bucket(self);
 }
 
-// A call is in the table before its request comes to any execution.
+// A call is in the table before its request reaches any execution.
 char *wait_graph_give(wait_node *node, uint64_t execution, const void *request)
 {
   if (atomic_load_explicit(&open_count, memory_order_relaxed) == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which system calls a worker may make: all but those of the lists below.
+// Restricts a worker's system calls: all are allowed except those listed below.
 #include "launcher.h"
 #include "util.h"
 
@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-// Other processes' memory and descriptors, the kernel itself, file systems, keys, time.
+// Access to other processes' memory and descriptors, the kernel, file systems, keys, time.
 static const char *const REFUSED[] = {"ptrace",
                                       "process_vm_readv",
                                       "process_vm_writev",
@@ -71,12 +71,12 @@ static const char *const REFUSED[] = {"ptrace",
                                       "vm86",
                                       "modify_ldt"};
 
-// A child is an own process, but not in namespaces of its own, in which it would have privileges.
+// A worker may start processes, but not new namespaces, in which they would have privileges.
 static const int NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID |
                               CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
-// Calls that act on a process, and which argument names it. Neither the server nor
-// the guard is to be named.
+// Calls that act on a process, and the argument that names it. The arguments may not name the
+// server or the guard.
 static const struct {
   const char *call;
   unsigned argument;
@@ -96,7 +96,7 @@ static const struct {
                   {"migrate_pages", 0},
                   {"move_pages", 0}};
 
-// At level strict: every way out but descriptors that are there and pairs of sockets.
+// Level strict: no communication except by existing descriptors and pairs of sockets.
 static const char *const REFUSED_STRICT[] = {"socket", "shmget", "semget", "msgget", "mq_open"};
 
 static void must(int result, const char *call)
@@ -105,7 +105,7 @@ static void must(int result, const char *call)
     launcher_fail(-result, "cannot filter the system call %s", call);
 }
 
-// The table has names that not every kernel or machine knows.
+// Some kernels and machines lack some of the names.
 static void refuse(scmp_filter_ctx filter, int number, const char *call)
 {
   int known = seccomp_syscall_resolve_name(call);
@@ -124,7 +124,7 @@ static void refuse_target(scmp_filter_ctx filter, const char *call, unsigned arg
 
 static void refuse_process(scmp_filter_ctx filter, pid_t process)
 {
-  for (size_t i = 0; i < sizeof ON_PROCESS / sizeof ON_PROCESS[0]; i++)
+  for (size_t i = 0; i < sizeof(ON_PROCESS) / sizeof(ON_PROCESS[0]); i++)
     refuse_target(filter, ON_PROCESS[i].call, ON_PROCESS[i].argument, process);
   refuse_target(filter, "kill", 0, -getpgid(process));
 }
@@ -149,9 +149,9 @@ void launcher_filter_calls(const launcher_options *options)
   if (filter == NULL)
     launcher_fail(0, "cannot make a filter of system calls");
   must(seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS)), "(foreign)");
-  for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++)
+  for (size_t i = 0; i < sizeof(REFUSED) / sizeof(REFUSED[0]); i++)
     refuse(filter, EPERM, REFUSED[i]);
-  for (size_t i = 0; options->strict && i < sizeof REFUSED_STRICT / sizeof REFUSED_STRICT[0]; i++)
+  for (size_t i = 0; options->strict && i < sizeof(REFUSED_STRICT) / sizeof(REFUSED_STRICT[0]); i++)
     refuse(filter, EACCES, REFUSED_STRICT[i]);
   refuse_namespaces(filter);
   refuse_target(filter, "kill", 0, -1); // everybody

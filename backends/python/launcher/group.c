@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds the processes of workers when the server is root: RLIMIT_NPROC does not count root's. All
-// workers of a server are in one control group for that, if the host lets it make one.
+// Limits the number of workers' processes when the server is root, whose processes RLIMIT_NPROC
+// does not count. All workers of a server share one control group, if the host allows making one.
 #include "launcher.h"
 #include "util.h"
 
@@ -17,17 +17,15 @@
 
 static const char PREFIX[] = "nereid-workers-";
 
-enum {
-  TRIES = 8
-};
+#define TRIES 8
 
-// The group in which this process is, as a directory: that of the old pids controller, or of the
-// unified hierarchy. The caller frees it.
+// The directory of this process's control group, in the old pids controller or the unified
+// hierarchy. The caller frees it.
 static char *own_group(void)
 {
   char line[PATH_MAX], *dir = NULL;
   FILE *file = fopen("/proc/self/cgroup", "re");
-  while (file != NULL && dir == NULL && fgets(line, sizeof line, file) != NULL) {
+  while (file != NULL && dir == NULL && fgets(line, sizeof(line), file) != NULL) {
     line[strcspn(line, "\n")] = '\0';
     const char *path = strstr(line, ":pids:"), *mount = "/sys/fs/cgroup/pids";
     size_t skipped = strlen(":pids:");
@@ -51,11 +49,11 @@ static char *own_group(void)
 static bool write_in(const char *dir, const char *name, const char *text)
 {
   char path[PATH_MAX];
-  return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path &&
+  return snprintf(path, sizeof(path), "%s/%s", dir, name) < (int)sizeof(path) &&
          launcher_write(path, text);
 }
 
-// Groups of servers whose guards were killed. One with a process in it stays.
+// Removes groups of servers whose guards were killed. A group with processes stays.
 static void remove_old(const char *parent)
 {
   DIR *dir = opendir(parent);
@@ -67,7 +65,7 @@ static void remove_old(const char *parent)
     closedir(dir);
 }
 
-// Another worker's launcher may remove the group while it is empty, so this is tried again.
+// May be tried again: another worker's launcher may remove the group while it is empty.
 static bool enter(const char *group, const char *limit, bool *made)
 {
   *made = mkdir(group, 0700) == 0 || *made;
@@ -85,7 +83,7 @@ static bool enter_below(const char *parent, const launcher_options *options)
   bool made = false, entered = false;
   if (!name_group(group, parent, options))
     return false;
-  snprintf(limit, sizeof limit, "%" PRIu64, options->processes);
+  snprintf(limit, sizeof(limit), "%" PRIu64, options->processes);
   for (int i = 0; i < TRIES && !entered; i++)
     entered = enter(group, limit, &made);
   if (made && entered)
@@ -107,7 +105,7 @@ void launcher_enter_group(const launcher_options *options)
                      "is root; run it as another user, or let it make groups");
 }
 
-// The guard's own group is the one above: it never entered.
+// The guard is in the parent group: only the worker entered this one.
 void launcher_remove_group(const launcher_options *options)
 {
   char group[PATH_MAX];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher stays beside the program as its guard. Whatever the program leaves behind, also in
-// sessions of its own, becomes the guard's child and ends with the program. The guard ends as the
-// program did, with everything when the server does (PROTOCOL_KILL_SIGNAL, which the kernel sends
-// too), and is out of the program's reach: filter.c. SIGTERM is for the server, which first has
-// what it was asked answered: who sends it to all processes of a service means no other.
+// The launcher stays beside the program as its guard. All processes that the program leaves behind,
+// also in sessions of their own, become the guard's children and end with the program. The guard
+// ends the way the program did. When the server ends, the kernel sends PROTOCOL_KILL_SIGNAL, and
+// the guard ends everything. The program cannot signal the guard: filter.c. The guard ignores
+// SIGTERM: when a service manager signals every process, the server must finish its requests first.
 #include "launcher.h"
 
 #include "codec/protocol.h"
@@ -22,11 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-  MAX_SWEEPS = 5000, // a program that makes processes faster than they are ended wins, after 5 s
-  SWEEP_PAUSE_NS = 1000000,
-  EXITING = 0x4 // PF_EXITING of the kernel
-};
+#define MAX_SWEEPS                                                                                 \
+  5000 // a program that starts processes faster than they are killed wins after 5 s
+#define SWEEP_PAUSE_NS 1000000
+#define EXITING        0x4 // the kernel's PF_EXITING
 
 static sigset_t heard_signals(void)
 {
@@ -42,7 +41,7 @@ typedef struct process_facts {
   bool exiting;
 } process_facts;
 
-// A number of /proc/PID/stat, counted from behind the name.
+// Reads a number of /proc/PID/stat, counted after the name.
 static bool read_field(const char *behind_name, int index, uint64_t *value)
 {
   const char *at = behind_name;
@@ -50,8 +49,8 @@ static bool read_field(const char *behind_name, int index, uint64_t *value)
     at = strchr(at + 1, ' ');
   char text[24];
   return at != NULL &&
-         snprintf(text, sizeof text, "%.*s", (int)strcspn(at + 1, " "), at + 1) <
-             (int)sizeof text &&
+         snprintf(text, sizeof(text), "%.*s", (int)strcspn(at + 1, " "), at + 1) <
+             (int)sizeof(text) &&
          launcher_number(text, value);
 }
 
@@ -59,9 +58,9 @@ static bool read_facts(const char *process, process_facts *facts)
 {
   char path[64], text[512] = "";
   uint64_t parent, flags;
-  snprintf(path, sizeof path, "/proc/%.20s/stat", process);
+  snprintf(path, sizeof(path), "/proc/%.20s/stat", process);
   FILE *file = fopen(path, "re");
-  size_t length = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
+  size_t length = file == NULL ? 0 : fread(text, 1, sizeof(text) - 1, file);
   if (file != NULL)
     fclose(file);
   text[length] = '\0';
@@ -73,7 +72,7 @@ static bool read_facts(const char *process, process_facts *facts)
   return true;
 }
 
-// Who has no parent any more is our child, and keeps its number until we reap it.
+// An orphan is the guard's child, and keeps its number until the guard reaps it.
 static void kill_children(void)
 {
   pid_t self = getpid();
@@ -89,7 +88,7 @@ static void kill_children(void)
     closedir(dir);
 }
 
-// Each sweep makes the children of those that it ends ours.
+// Each sweep makes the children of the killed processes the guard's.
 static void end_family(void)
 {
   const struct timespec pause = {.tv_nsec = SWEEP_PAUSE_NS};
@@ -98,13 +97,13 @@ static void end_family(void)
     while ((ended = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
       ;
     if (ended < 0)
-      return; // there are none
+      return; // no children are left
     kill_children();
     nanosleep(&pause, NULL);
   }
 }
 
-// Reaps others' orphans. True: the program has ended; it keeps its number, and so does its group.
+// Reaps orphans. True: the program has ended; its number and its group stay reserved.
 static bool has_ended(pid_t program, siginfo_t *end)
 {
   for (;;) {
@@ -117,7 +116,7 @@ static bool has_ended(pid_t program, siginfo_t *end)
   }
 }
 
-// As the program ended, or by the signal that says that it had to.
+// Ends the way the program did, or by PROTOCOL_KILL_SIGNAL if the guard was told to kill it.
 static _Noreturn void end_like(const siginfo_t *end, bool kill_sent)
 {
   if (end->si_code == CLD_EXITED)
@@ -139,9 +138,9 @@ static _Noreturn void guard(const launcher_options *options, pid_t program)
   siginfo_t end;
   bool kill_sent = false;
   char name[32];
-  snprintf(name, sizeof name, "%d", (int)program);
+  snprintf(name, sizeof(name), "%d", (int)program);
   signal(SIGTERM, SIG_IGN);
-  closefrom(0); // the end of the connection and of the pipes is the program's
+  closefrom(0); // only the program may hold the connection and the pipes
   while (!has_ended(program, &end)) {
     process_facts facts;
     if (sigwaitinfo(&heard, NULL) != PROTOCOL_KILL_SIGNAL)
@@ -176,7 +175,7 @@ void launcher_stay_as_guard(launcher_options *options)
   if (program < 0)
     launcher_fail(errno, "cannot start a process");
   if (program > 0) {
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); // its memory is nobody's
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); // no process may read its memory
     guard(options, program);
   }
   sigprocmask(SIG_SETMASK, &before, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files a worker may reach, and which processes it may signal or look into: Landlock. The
-// system calls have no functions in the C library, and headers older than the kernel lack the newer
-// names, so they are here.
+// Landlock: limits the files that a worker may reach, and the processes that it may signal or
+// inspect. The C library has no functions for these system calls, and headers older than the kernel
+// lack the newer names, so they are defined here.
 #include "launcher.h"
 #include "util.h"
 
@@ -22,10 +22,8 @@ typedef struct __attribute__((packed)) rule_attributes {
   int32_t parent;
 } rule_attributes;
 
-enum {
-  ASK_VERSION = 1,
-  RULE_PATH_BENEATH = 1
-};
+#define ASK_VERSION       1
+#define RULE_PATH_BENEATH 1
 
 // ---- rights
 
@@ -37,15 +35,13 @@ static const uint64_t EXECUTE = RIGHT(0), WRITE_FILE = RIGHT(1), READ_FILE = RIG
 static const uint64_t ALL_OF_VERSION_3 = RIGHT(15) - 1, BIND_AND_CONNECT = 3,
                       ABSTRACT_SOCKETS = RIGHT(0), SIGNALS = RIGHT(1);
 
-enum {
-  WITH_REFER = 2, // versions of the interface
-  WITH_TRUNCATE = 3,
-  WITH_NETWORK = 4,
-  WITH_DEVICE_IOCTL = 5,
-  WITH_SCOPES = 6
-};
+#define WITH_REFER        2 // versions of the interface
+#define WITH_TRUNCATE     3
+#define WITH_NETWORK      4
+#define WITH_DEVICE_IOCTL 5
+#define WITH_SCOPES       6
 
-// What programs and libraries look for on any machine. Those that are missing are passed over.
+// Directories that programs and libraries expect on any machine. Missing ones are skipped.
 static const char *const SYSTEM_DIRS[] = {"/usr",
                                           "/bin",
                                           "/sbin",
@@ -84,7 +80,7 @@ static int interface_version(void)
 
 static int new_ruleset(const ruleset_attributes *wanted, int version)
 {
-  size_t size = version >= WITH_SCOPES    ? sizeof *wanted
+  size_t size = version >= WITH_SCOPES    ? sizeof(*wanted)
                 : version >= WITH_NETWORK ? 2 * sizeof(uint64_t)
                                           : sizeof(uint64_t);
   int ruleset = (int)syscall(SYS_landlock_create_ruleset, wanted, size, 0);
@@ -93,7 +89,7 @@ static int new_ruleset(const ruleset_attributes *wanted, int version)
   return ruleset;
 }
 
-// Rights that are for directories only are left out for a file. False: there is no such path.
+// For a file, rights of directories are left out. False: the path does not exist.
 static bool allow(int ruleset, const char *path, uint64_t rights, uint64_t handled)
 {
   struct stat status;
@@ -120,8 +116,8 @@ static void enforce(int ruleset)
 
 // ---- standard
 
-// No rule of files, but a process under Landlock can neither trace nor read the memory of one that
-// is not, whoever's it is. Kernels without it have the other means.
+// No rules for files. But a process under Landlock can neither trace nor read the memory of a
+// process that is not under it, whoever owns that. Kernels without Landlock have the other means.
 static void restrict_standard(int version)
 {
   if (version < WITH_REFER)
@@ -129,7 +125,7 @@ static void restrict_standard(int version)
   ruleset_attributes wanted = {0};
   if (version >= WITH_SCOPES)
     wanted.scoped = SIGNALS;
-  else // renaming between directories must be named, or it is refused
+  else // renaming between directories is refused unless a rule allows it
     wanted.files = MAKE_BLOCK | REFER;
   int ruleset = new_ruleset(&wanted, version);
   if (wanted.files != 0 && !allow(ruleset, "/", wanted.files, wanted.files))
@@ -143,12 +139,12 @@ static void allow_system(int ruleset, uint64_t handled)
 {
   const uint64_t reading = EXECUTE | READ_FILE | READ_DIR;
   char own[32];
-  for (size_t i = 0; i < sizeof SYSTEM_DIRS / sizeof SYSTEM_DIRS[0]; i++)
+  for (size_t i = 0; i < sizeof(SYSTEM_DIRS) / sizeof(SYSTEM_DIRS[0]); i++)
     allow(ruleset, SYSTEM_DIRS[i], reading, handled);
-  for (size_t i = 0; i < sizeof SYSTEM_FILES / sizeof SYSTEM_FILES[0]; i++)
+  for (size_t i = 0; i < sizeof(SYSTEM_FILES) / sizeof(SYSTEM_FILES[0]); i++)
     allow(ruleset, SYSTEM_FILES[i], READ_FILE, handled);
-  // its own number stays the same; names of threads are written here
-  snprintf(own, sizeof own, "/proc/%d", (int)getpid());
+  // its own number never changes; thread names are written here
+  snprintf(own, sizeof(own), "/proc/%d", (int)getpid());
   if (!allow(ruleset, own, READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE, handled))
     launcher_fail(0, "sandbox strict needs /proc");
   allow(ruleset, "/dev/null", READ_FILE | WRITE_FILE | TRUNCATE, handled);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker may use: resource limits, capabilities, the number of its processes.
+// Limits a worker: resource limits, capabilities, the number of processes.
 #include "launcher.h"
 #include "util.h"
 
@@ -14,12 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-  OUT_OF_MEMORY_ADD = 500,
-  MAX_OUT_OF_MEMORY = 1000
-};
+#define OUT_OF_MEMORY_ADD 500
+#define MAX_OUT_OF_MEMORY 1000
 
-// Never above what the server has; LAUNCHER_AS_SERVER leaves it so.
+// Never exceeds the server's limit; LAUNCHER_AS_SERVER keeps that.
 static void limit(__rlimit_resource_t resource, uint64_t value, const char *what)
 {
   struct rlimit now;
@@ -34,8 +32,8 @@ static void limit(__rlimit_resource_t resource, uint64_t value, const char *what
     launcher_fail(errno, "cannot limit %s", what);
 }
 
-// The kernel then ends workers before the server. A number that is raised needs no privilege. Where
-// /proc is hidden the order stays as it is: models run without it too.
+// The kernel should end workers before the server. Raising the number needs no privilege. Where
+// /proc is hidden the number stays unchanged, and models run all the same.
 static void order_for_out_of_memory(const launcher_options *options)
 {
   char text[16] = "";
@@ -43,14 +41,14 @@ static void order_for_out_of_memory(const launcher_options *options)
   int file = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
   if (file < 0 && !options->strict)
     return;
-  ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
+  ssize_t length = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
   if (file >= 0)
     close(file);
   bool negative = text[0] == '-';
   if (length <= 0 || !launcher_number(text + negative, &amount) || amount > MAX_OUT_OF_MEMORY)
     launcher_fail(errno, "cannot read /proc/self/oom_score_adj");
   int value = (negative ? -(int)amount : (int)amount) + OUT_OF_MEMORY_ADD;
-  snprintf(text, sizeof text, "%d", value > MAX_OUT_OF_MEMORY ? MAX_OUT_OF_MEMORY : value);
+  snprintf(text, sizeof(text), "%d", value > MAX_OUT_OF_MEMORY ? MAX_OUT_OF_MEMORY : value);
   if (!launcher_write("/proc/self/oom_score_adj", text))
     launcher_fail(errno, "cannot write /proc/self/oom_score_adj");
 }
@@ -67,8 +65,8 @@ void launcher_set_limits(const launcher_options *options)
     umask(077);
 }
 
-// What makes root root among files: whoever runs a server as root, in most containers, has models
-// and caches of other owners. All are below 32.
+// Root's rights for files. Servers run as root in most containers, with models and caches of other
+// owners. All of these are below 32.
 static uint32_t kept_capabilities(const launcher_options *options)
 {
   const uint32_t files =
@@ -76,8 +74,8 @@ static uint32_t kept_capabilities(const launcher_options *options)
   return options->strict || getuid() != 0 ? 0 : files;
 }
 
-// Whoever may not change the bounding set has no capability that could be had again: no_new_privs
-// is set already.
+// A process that may not change the bounding set cannot regain capabilities: no_new_privs is set
+// already.
 void launcher_drop_capabilities(const launcher_options *options)
 {
   const uint32_t kept = kept_capabilities(options);
@@ -92,7 +90,7 @@ void launcher_drop_capabilities(const launcher_options *options)
   if (syscall(SYS_capget, &header, sets) != 0)
     launcher_fail(errno, "cannot read capabilities");
   const uint32_t left = sets[0].permitted & kept;
-  memset(sets, 0, sizeof sets);
+  memset(sets, 0, sizeof(sets));
   sets[0].permitted = sets[0].effective = left;
   if (syscall(SYS_capset, &header, sets) != 0)
     launcher_fail(errno, "cannot drop capabilities");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the command line and takes the steps of launcher.h in their order.
+// Reads the command line and runs the steps of launcher.h in order.
 #include "launcher.h"
 #include "util.h"
 
@@ -12,9 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum {
-  STRICT_PROCESSES = 8192 // which strict bounds in any case
-};
+#define STRICT_PROCESSES 8192 // the limit at level strict when none is given
 
 static const char USAGE[] =
     "usage: nereid-worker-launcher [--sandbox=standard|strict] [--parent=PID] [--read=PATH]... "
@@ -34,7 +32,7 @@ static uint64_t number(const char *text, const char *option)
 
 static void add_path(launcher_paths *paths, const char *path)
 {
-  const char **items = reallocarray(paths->items, paths->count + 1, sizeof *items);
+  const char **items = reallocarray(paths->items, paths->count + 1, sizeof(*items));
   if (items == NULL)
     launcher_fail(ENOMEM, "cannot read the command line");
   paths->items = items;
@@ -95,7 +93,7 @@ static launcher_options read_options(int count, char **arguments)
 
 // ---- the process itself
 
-// Where there is no close_range (before Linux 5.9), the C library reads /proc/self/fd.
+// Without close_range (before Linux 5.9), the C library reads /proc/self/fd.
 static void close_descriptors(void)
 {
   closefrom(4);
@@ -106,7 +104,7 @@ static void reset_signals(void)
   sigset_t none;
   sigemptyset(&none);
   for (int number = 1; number < NSIG; number++)
-    signal(number, SIG_DFL); // fails for SIGKILL, SIGSTOP and two of the C library's
+    signal(number, SIG_DFL); // fails for SIGKILL, SIGSTOP and two signals of the C library
   sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
@@ -116,7 +114,7 @@ static void enter_session(void)
     launcher_fail(errno, "cannot start a session");
 }
 
-// Why the program cannot be run, and what is to be done about it.
+// Why the program cannot run, and what to do about it.
 static const char *explain(const char *program, int failure)
 {
   if (failure == EACCES)
@@ -150,9 +148,9 @@ int main(int count, char **arguments)
     launcher_fail(errno, "cannot give up new privileges");
   launcher_restrict_files(&options);
   launcher_drop_capabilities(&options);
-  launcher_end_with(options.guard, SIGKILL); // late: a change of credentials may clear it
+  launcher_end_with(options.guard, SIGKILL); // here, because a change of credentials may clear it
   launcher_filter_calls(&options);
-  execv(options.command[0], options.command); // never a shell, as execvp would try
+  execv(options.command[0], options.command); // never a shell, which execvp would try
   int failure = errno;
   dprintf(STDERR_FILENO, "nereid-worker-launcher: cannot run '%s': %s%s\n", options.command[0],
           strerror(failure), explain(options.command[0], failure));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// At level strict a worker has users, mounts, network and System V IPC of its own. They end with
-// it, and so does what it has written. At level standard root's has mounts of its own.
+// At level strict a worker has its own users, mounts, network and System V IPC, which end with it,
+// as do the files that it has written. At level standard, root's workers have their own mounts.
 #include "launcher.h"
 #include "util.h"
 
@@ -13,20 +13,20 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-// The worker stays the user that it is; that is all a process without privileges may ask for.
+// Maps the worker's user to itself: a process without privileges may not map more.
 static void map_user(const char *file, unsigned id)
 {
   char text[64];
-  snprintf(text, sizeof text, "%u %u 1", id, id);
+  snprintf(text, sizeof(text), "%u %u 1", id, id);
   if (!launcher_write(file, text))
     launcher_fail(errno, "sandbox strict cannot write %s", file);
 }
 
-// The directory is memory: it counts as the worker's, and is bounded.
+// The directory is in memory: it counts as the worker's and has a limit.
 static void mount_scratch(uint64_t bytes)
 {
   char options[64];
-  snprintf(options, sizeof options, "mode=0700,nr_inodes=65536,size=%" PRIu64, bytes);
+  snprintf(options, sizeof(options), "mode=0700,nr_inodes=65536,size=%" PRIu64, bytes);
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
     launcher_fail(errno, "sandbox strict cannot detach its mounts");
   if (mount("tmpfs", LAUNCHER_SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, options) != 0)
@@ -45,17 +45,17 @@ void launcher_enter_namespaces(const launcher_options *options)
   map_user("/proc/self/uid_map", user);
   map_user("/proc/self/gid_map", group);
   mount_scratch(options->scratch_bytes);
-  // CUDA's driver keeps what it compiles in a cache, below HOME unless it is told where
+  // CUDA's driver caches compiled code below HOME unless this is set
   if (setenv("TMPDIR", LAUNCHER_SCRATCH, 1) != 0 || setenv("HOME", LAUNCHER_SCRATCH, 1) != 0 ||
       setenv("CUDA_CACHE_PATH", LAUNCHER_SCRATCH "/cuda-cache", 1) != 0)
     launcher_fail(errno, "sandbox strict cannot set TMPDIR");
 }
 
-// What root can read without any capability, and no model needs.
+// Files that root can read without any capability, and no model needs.
 static const char *const PASSWORDS[] = {"/etc/shadow", "/etc/shadow-", "/etc/gshadow",
                                         "/etc/gshadow-", "/etc/security/opasswd"};
 
-// A device where no devices are can be neither read nor written.
+// A device file on a mount without devices can be neither read nor written.
 static void cover(const char *path)
 {
   const unsigned long how = MS_BIND | MS_REMOUNT | MS_NODEV | MS_NOSUID | MS_NOEXEC | MS_RDONLY;
@@ -63,12 +63,12 @@ static void cover(const char *path)
     launcher_fail(errno, "cannot hide '%s'", path);
 }
 
-// Where the host permits mounts; a container often does not. What is mounted later is seen too.
+// Works where the host permits mounts, which a container often does not. Later mounts are seen too.
 void launcher_hide_passwords(const launcher_options *options)
 {
   if (options->strict || getuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
       mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
     return;
-  for (size_t i = 0; i < sizeof PASSWORDS / sizeof PASSWORDS[0]; i++)
+  for (size_t i = 0; i < sizeof(PASSWORDS) / sizeof(PASSWORDS[0]); i++)
     cover(PASSWORDS[i]);
 }

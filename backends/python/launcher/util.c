@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the launcher's steps fail, and what several of them read and write.
+// Failing, reading and writing for the launcher's steps.
 #include "util.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ _Noreturn void launcher_fail(int number, const char *format, ...)
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
   dprintf(STDERR_FILENO, "nereid-worker-launcher: %s%s%s\n", text, number == 0 ? "" : ": ",
           number == 0 ? "" : strerror(number));

@@ -24,18 +24,18 @@ static const char *file_name(const python_model *self)
 
 // ---- files
 
-// The file's directory as a package: its module is imported by this name and its own, so it must
-// have one. "src" of ".../1/src/model.py"; "" where the path says "." or "..".
+// The package name of the file's directory, which must have one because the module is imported as
+// package.module: "src" for ".../1/src/model.py"; "" where the path says "." or "..".
 static slice package_of(const char *path)
 {
   const char *end = strrchr(path, '/'), *start = end;
   while (start[-1] != '/')
     start--;
   const slice name = {start, (size_t)(end - start)};
-  return name.data[0] == '.' ? SLICE("") : name;
+  return name.data[0] == '.' ? (slice){end, 0} : name;
 }
 
-// The model's file must be there; links are the server's to judge.
+// The model's file must exist; the server decides about links.
 static TRITONSERVER_Error *check_file(const python_model *self)
 {
   struct stat status;
@@ -63,15 +63,14 @@ static TRITONSERVER_Error *find_files(python_model *self)
   if (type != TRITONBACKEND_ARTIFACT_FILESYSTEM)
     return backend_error(TRITONSERVER_ERROR_UNSUPPORTED, "unsupported artifact type for model '%s'",
                          self->name);
-  self->dir = files_absolute(dir); // not resolved: the last part is the model's name
+  self->dir = files_absolute(dir); // links are not resolved: the last part is the model's name
   if (self->dir == NULL || asprintf(&self->path, "%s/%llu/%s", self->dir,
                                     (unsigned long long)self->version, file_name(self)) < 0)
     return backend_error_internal("cannot find the directory of model '%s'", self->name);
   return self->backend->model_dir != NULL ? NULL : check_file(self);
 }
 
-// The module in the model's file, of two parts: directory and name. Both directories above are
-// searched.
+// The module in the model's file, "directory.name". Both directories above are searched.
 static json_t *module_text(const python_model *self)
 {
   const slice package = package_of(self->path);
@@ -84,7 +83,7 @@ static json_t *module_text(const python_model *self)
                    self->backend->dir);
 }
 
-// What WORK_LOAD tells a worker.
+// The text of WORK_LOAD.
 static char *load_text(const void *model, const char *instance_name)
 {
   const python_model *self = model;
@@ -115,7 +114,7 @@ static int64_t instance_count(const json_t *config)
   return total > 0 ? total : 1;
 }
 
-// As many processes as instances, each of which may make a context of its own on its GPU.
+// Logs that there are as many processes as instances, each with a context of its own on its GPU.
 static void report_processes(const python_model *self)
 {
   size_t i, gpus = 0;
@@ -143,14 +142,14 @@ static void free_config(python_model *self)
   self->signature = (output_signature){.model = self->name};
 }
 
-// The names are the configuration's.
+// The names belong to the configuration.
 static TRITONSERVER_Error *read_states(output_signature *signature, const json_t *config)
 {
   const json_t *states = json_object_get(json_object_get(config, "sequence_batching"), "state");
   const size_t count = json_array_size(states);
   if (count == 0)
     return NULL;
-  signature->states = calloc(count, sizeof *signature->states);
+  signature->states = calloc(count, sizeof(*signature->states));
   if (signature->states == NULL)
     return backend_error_no_memory("the model's configuration");
   for (size_t i = 0; i < count; i++)
@@ -176,7 +175,7 @@ TRITONSERVER_Error *python_model_read_config(python_model *self)
                                 &self->signature.count);
 }
 
-// ---- what its workers are started with
+// ---- command and environment of the workers
 
 static TRITONSERVER_Error *find_python(python_model *self)
 {
@@ -243,7 +242,7 @@ static TRITONSERVER_Error *load(python_model *self)
 TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,
                                      python_model **result)
 {
-  python_model *self = calloc(1, sizeof *self);
+  python_model *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("the model");
   self->backend = backend;

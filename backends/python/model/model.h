@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded version of a Python model: where its files are, which interpreter runs it, what its
-// configuration says of outputs. Made in TRITONBACKEND_ModelInitialize; its instances read it.
+// A loaded version of a Python model: its files, its interpreter, its configured outputs. Made in
+// TRITONBACKEND_ModelInitialize; its instances only read it.
 #ifndef NEREID_PYTHON_MODEL_H
 #define NEREID_PYTHON_MODEL_H
 
@@ -19,8 +19,8 @@ typedef struct python_model {
   TRITONSERVER_Server *server;
   char *name;
   uint64_t version;
-  char *dir;  // the model's, with its versions
-  char *path; // directory/version/model.py, whether it is run or the backend's own
+  char *dir;  // the model's directory, with its versions
+  char *path; // directory/version/model.py, whether this file or the backend's own is run
   python_interpreter python;
   string_list command;     // starts a worker
   string_list environment; // of its workers
@@ -29,16 +29,16 @@ typedef struct python_model {
   int64_t max_batch_size;
   bool decoupled;
   bool takes_devices;         // inputs may lie on a GPU: FORCE_CPU_ONLY_INPUT_TENSORS is "no"
-  output_signature signature; // its texts are the configuration's
+  output_signature signature; // its texts belong to `config`
   worker_settings workers;
-  _Atomic(struct python_instance *) spare; // completed the configuration; the first one takes it
+  _Atomic(struct python_instance *) spare; // completed the configuration; for the first instance
 } python_model;
 
 TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,
                                      python_model **result);
-void python_model_free(python_model *self); // NULL does nothing; without spare
+void python_model_free(python_model *self); // `spare` must be taken; NULL does nothing
 
-// Reads what instances need from the configuration as the server has it now.
+// Reads what instances need from the server's current configuration.
 TRITONSERVER_Error *python_model_read_config(python_model *self);
 
 #endif

@@ -24,11 +24,11 @@
 typedef struct python_setting {
   const char *key;
   int64_t least;
-  const char *too_small; // Triton's text; NULL: it is no number
-  size_t member;         // of python_backend; 0: it is not needed
+  const char *too_small; // Triton's text; NULL: not a number
+  size_t member;         // offset in python_backend; 0: without effect
 } python_setting;
 
-// hand-ahead-us is not Triton's. The last are of Triton's shared memory and queues.
+// hand-ahead-us is not Triton's. The last ones concern Triton's shared memory and queues.
 static const python_setting SETTINGS[] = {
     {"stub-timeout-seconds", 1, "stub-timeout-seconds can't be smaller than or equal to zero.",
      offsetof(python_backend, timeout_s)},
@@ -41,7 +41,10 @@ static const python_setting SETTINGS[] = {
     {"shm-region-prefix-name", 0, NULL, 0},
 };
 
-// Keys that are not for this backend to warn of: its others, and those that every backend is given.
+// The server gives every backend one of these for each --model-load-gpu-limit.
+#define LOAD_LIMIT "model-load-gpu-limit-device-"
+
+// Keys that need no warning: the backend's other settings, and those that every backend gets.
 static const char *const OTHERS[] = {
     "python-executable",      "environment-cache", "environment-most-bytes",
     "auto-complete-config",   "backend-directory", "min-compute-capability",
@@ -49,7 +52,7 @@ static const char *const OTHERS[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-// As Triton reads numbers: what follows the digits is passed over.
+// As in Triton, the text after the digits is ignored.
 static TRITONSERVER_Error *read_numbers(python_backend *self, const json_t *settings)
 {
   for (const python_setting *setting = SETTINGS; setting < SETTINGS + COUNT(SETTINGS); setting++) {
@@ -79,7 +82,7 @@ static void report_key(const python_backend *self, const char *key)
   for (size_t i = 0; i < COUNT(OTHERS); i++)
     if (strcmp(key, OTHERS[i]) == 0)
       return;
-  if (!worker_sandbox_has_setting(key))
+  if (strncmp(key, LOAD_LIMIT, strlen(LOAD_LIMIT)) != 0 && !worker_sandbox_has_setting(key))
     BACKEND_LOG_WARN("backend '%s': unknown setting %s", self->name, key);
 }
 
@@ -94,7 +97,7 @@ static TRITONSERVER_Error *read_environments(python_backend *self, const json_t 
                                &limits, &self->environments);
 }
 
-// Of models without an instance group, on a machine with GPUs.
+// For models without an instance group, on a machine with GPUs.
 static TRITONSERVER_Error *read_default_kind(python_backend *self, const json_t *settings)
 {
   const char *kind = json_string_value(json_object_get(settings, "default-instance-kind"));
@@ -110,7 +113,7 @@ static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
   const char *key;
   json_t *ignored;
   self->timeout_s = 30;
-  self->hand_ahead_us = 200; // executions that take longer have nothing to gain
+  self->hand_ahead_us = 200; // slower executions gain nothing
   BACKEND_RETURN_IF_ERROR(read_numbers(self, settings));
   const char *interpreter = json_string_value(json_object_get(settings, "python-executable"));
   if (interpreter != NULL && (self->interpreter = strdup(interpreter)) == NULL)
@@ -127,9 +130,9 @@ static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
   return NULL;
 }
 
-// ---- places
+// ---- directories
 
-// The directory of this library, whichever backend it was loaded for.
+// The directory of this library, whichever backend loads it.
 static TRITONSERVER_Error *find_dir(python_backend *self)
 {
   static const char here;
@@ -142,7 +145,7 @@ static TRITONSERVER_Error *find_dir(python_backend *self)
   return NULL;
 }
 
-// A backend written in Python is this library with another directory, in which there is a model.py.
+// A backend written in Python loads this library from another directory, with a model.py in it.
 static TRITONSERVER_Error *find_model_dir(python_backend *self, TRITONBACKEND_Backend *backend)
 {
   TRITONBACKEND_ArtifactType type;
@@ -172,7 +175,7 @@ static TRITONSERVER_Error *set_up(python_backend *self, TRITONBACKEND_Backend *b
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result)
 {
-  python_backend *self = calloc(1, sizeof *self);
+  python_backend *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("the backend");
   pthread_mutex_init(&self->lock, NULL);

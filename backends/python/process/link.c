@@ -11,16 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-  MAX_KEPT = 1 << 16
-};
+#define MAX_KEPT (1 << 16)
 
 typedef struct kept_reply {
   list_node node;
   channel_message message;
 } kept_reply;
 
-// Address space only, so as much as the machine has memory is never too little.
+// This is only address space, so the size of the machine's memory always suffices.
 static size_t region_size(void)
 {
   const size_t most = (size_t)64 << 30;
@@ -30,7 +28,7 @@ static size_t region_size(void)
 
 TRITONSERVER_Error *worker_link_new(size_t shared_most, int socket, worker_link **made)
 {
-  worker_link *self = calloc(1, sizeof *self);
+  worker_link *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("a channel to a worker");
   int failure = channel_new(region_size(), &self->channel);
@@ -82,7 +80,7 @@ device_share *worker_link_devices(worker_link *self)
 bool worker_link_release(worker_link *self, uint64_t block)
 {
   device_share *devices = atomic_load_explicit(&self->devices, memory_order_acquire);
-  if (devices != NULL) // first: the block's place may be another's at once
+  if (devices != NULL) // first, because the block may be reused at once
     device_share_release(devices, block);
   return channel_release(self->channel, block);
 }
@@ -124,7 +122,7 @@ bool control_part_make(worker_link *link, control_part_write *write, const void 
   return true;
 }
 
-// True when nothing is left.
+// True: none are left.
 static bool send_kept(worker_link *self)
 {
   list_foreach_safe (kept_reply, reply, node, &self->kept) {
@@ -139,7 +137,7 @@ static bool send_kept(worker_link *self)
 
 static bool keep(worker_link *self, const channel_message *message)
 {
-  kept_reply *reply = self->kept_count < MAX_KEPT ? calloc(1, sizeof *reply) : NULL;
+  kept_reply *reply = self->kept_count < MAX_KEPT ? calloc(1, sizeof(*reply)) : NULL;
   if (reply == NULL)
     return false;
   reply->message = *message;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the settings, and writes from them the launcher's command line, and which of the server's
-// variables a worker gets.
+// Reads the settings, and writes the launcher's command line and a worker's variables.
 #include "process/sandbox.h"
 
 #include "backend_config.h"
@@ -22,11 +21,9 @@
 
 // ---- settings
 
-enum {
-  AS_SERVER = 0,
-  MACHINE_MEMORY = -1,
-  QUARTER_OF_MEMORY = -4
-};
+#define AS_SERVER         0
+#define MACHINE_MEMORY    (-1)
+#define QUARTER_OF_MEMORY (-4)
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FIELD(name)  offsetof(worker_sandbox, name)
@@ -35,7 +32,7 @@ static const struct {
   const char *key;
   size_t field;
   int64_t min;
-  int64_t usual[2]; // at level standard, strict
+  int64_t usual[2]; // default at level standard, strict
 } NUMBERS[] = {
     {"worker-processes", FIELD(processes), 16, {AS_SERVER, 8192}},
     {"worker-descriptors", FIELD(descriptors), 64, {AS_SERVER, AS_SERVER}},
@@ -74,7 +71,7 @@ static TRITONSERVER_Error *read_numbers(worker_sandbox *self, const json_t *sett
   return NULL;
 }
 
-// Each must be absolute: it is opened where the worker is.
+// Each path must be absolute, because the worker may have another working directory.
 static TRITONSERVER_Error *read_paths(worker_sandbox *self, const char *text)
 {
   if (text == NULL || *text == '\0')
@@ -114,8 +111,7 @@ static void add_bound(string_list *self, const char *option, int64_t bound)
     string_list_add_format(self, "--%s=%" PRId64, option, bound);
 }
 
-// Where the path leads, or the directory of that; what is not there is passed over, and so is the
-// root.
+// Adds the path after following links, or its directory. Missing paths and the root are skipped.
 static void add_readable(string_list *self, const char *path, bool dir_of)
 {
   AUTO_FREE char *resolved = realpath(path, NULL);
@@ -144,7 +140,7 @@ static void add_list(string_list *self, const char *paths)
   }
 }
 
-// The driver is where this process has found it, if it has; and what it asks the kernel's module.
+// Adds the driver's library where this process has loaded it, and the kernel module's files.
 static void add_driver(string_list *self)
 {
   Dl_info found = {0};
@@ -168,8 +164,8 @@ static void add_devices(string_list *self)
   globfree(&found);
 }
 
-// Of the model's file the neighbours too: those of its name and, where that is a link, those of
-// where it leads. In a build directory the worker's own files are links.
+// Besides the model's file its neighbours are readable; if the file is a link, also those of its
+// target. In a build directory the worker's own files are links.
 static void add_strict(string_list *self, const worker_sandbox *sandbox, const worker_paths *paths,
                        const python_interpreter *python)
 {
@@ -215,15 +211,14 @@ TRITONSERVER_Error *worker_command_init(string_list *line, const worker_sandbox 
 
 // ---- the variables
 
-// What is between the server and those who started it. What runs a worker must not be taken from
-// elsewhere than its environment.
+// Variables between the server and its service manager, and the place of its credentials.
 static const char *const DROPPED[] = {
     "NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",          "LISTEN_PID",
     "LISTEN_PIDFDID", "LISTEN_FDS",    "LISTEN_FDNAMES",        "MAINPID",
     "MANAGERPID",     "INVOCATION_ID", "CREDENTIALS_DIRECTORY", "TRITON_CLOUD_CREDENTIAL_PATH",
     "JOURNAL_STREAM"};
 
-// Level strict.
+// For level strict.
 static const char *const PASSED[] = { // programs, people, numeric libraries, frameworks
     "PATH",         "LD_LIBRARY_PATH", "PYTHON*", "MALLOC_*",  "GLIBC_TUNABLES",
     "LANG",         "LANGUAGE",        "LC_*",    "TZ",        "SSL_CERT_FILE",
@@ -234,7 +229,7 @@ static const char *const PASSED[] = { // programs, people, numeric libraries, fr
     "TOKENIZERS_*"};
 static const char *const SECRETS[] = {"*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "*KEY*"};
 
-// They start as many threads as the machine has processors, in each worker, unless told otherwise.
+// These libraries start one thread per processor in each worker, unless a variable limits them.
 static const char *const THREAD_COUNTS[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
                                             "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
                                             "NUMEXPR_NUM_THREADS"};
@@ -247,7 +242,7 @@ static bool is_in(const char *name, const char *const *patterns, size_t count, i
   return false;
 }
 
-// Those that add_python_variables sets anew, or that would lead to another Python.
+// Variables that add_python_variables sets, or that could lead to another Python.
 static bool is_replaced(const char *name, const python_interpreter *python)
 {
   static const char *const names[] = {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME",
@@ -273,7 +268,7 @@ static void add_path(string_list *to, const char *name, const char *dir, const c
   string_list_add_format(to, "%s=%s/%s%s%s", name, dir, below, more ? ":" : "", more ? rest : "");
 }
 
-// As its script `activate` does.
+// As the environment's script `activate` does.
 static void add_python_variables(const python_interpreter *python, string_list *to)
 {
   if (python->kind == ENVIRONMENT_NONE)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a worker: its start, its end, the next one. See worker.h. Any thread, unless said
-// otherwise.
+// The life of a worker: start, end, restart. Any thread, unless said otherwise.
 #include "process/worker_rpc.h"
 #include "process/worker_slot.h"
 
@@ -21,22 +20,20 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 
-enum {
-  REPLIES_RETRY_US = 1000, // while the worker's ring of replies is full
-  REPLIES_LOOK_US = 20000  // while others may find it full
-};
+#define REPLIES_RETRY_US 1000  // while the worker's ring of replies is full
+#define REPLIES_LOOK_US  20000 // while other threads may find it full
 
-// ---- where it is
+// ---- processors and memory
 
-// By system calls: libnuma is not needed for that. A container may not be allowed to ask; then
-// nobody there has set another policy.
+// Uses system calls instead of libnuma. Where a container may not ask for the policy, no other
+// policy can have been set.
 static void worker_placement_get(worker_placement *placement)
 {
   worker_placement memory = {.mode = MPOL_DEFAULT};
   *placement = memory;
   if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_NODES, NULL, 0) == 0)
     *placement = memory;
-  sched_getaffinity(0, sizeof placement->cores, &placement->cores);
+  sched_getaffinity(0, sizeof(placement->cores), &placement->cores);
 }
 
 bool worker_is_here(const worker *self)
@@ -45,7 +42,7 @@ bool worker_is_here(const worker *self)
   const worker_placement *there = &self->placement;
   worker_placement_get(&here);
   return CPU_EQUAL(&here.cores, &there->cores) && here.mode == there->mode &&
-         memcmp(here.nodes, there->nodes, sizeof here.nodes) == 0;
+         memcmp(here.nodes, there->nodes, sizeof(here.nodes)) == 0;
 }
 
 // ---- starting
@@ -111,7 +108,7 @@ static void process_line(void *user, const char *text, size_t length, bool cut)
 static const process_events EVENTS = {
     .line = process_line, .timer = process_timer, .ended = process_ended};
 
-// The link is in place before the process is started, since it may end at once.
+// The link is set before the process starts, since the process may end at once.
 static void enter(worker *self, worker_link *link)
 {
   LOCK_SCOPE(&self->lock);
@@ -121,7 +118,7 @@ static void enter(worker *self, worker_link *link)
   self->link = link;
 }
 
-// Starts the process of a new worker, without talking to it. After an error process_ended and
+// Starts the process of a new worker, without sending it messages. After an error process_ended and
 // let_go follow.
 static TRITONSERVER_Error *spawn(worker *self)
 {
@@ -153,7 +150,7 @@ static TRITONSERVER_Error *spawn(worker *self)
     BACKEND_LOG_WARN("a Python worker cannot be given its channel: %s", strerror(failure));
   LOCK_SCOPE(&self->lock);
   self->process = process;
-  // stopped: meanwhile; who did could not kill this one
+  // worker_stop may have run meanwhile, without a process to kill
   if (failure != 0 || self->state == WORKER_STOPPED)
     worker_process_kill(process);
   return NULL;
@@ -161,7 +158,7 @@ static TRITONSERVER_Error *spawn(worker *self)
 
 // ---- the end of a worker
 
-// The listener's thread alone, which no other changes the cause beside.
+// Only the listener's thread calls it; no other thread changes the cause then.
 static void log_death(const worker *self, unsigned pause)
 {
   const NEREID_LogSubject about = worker_log_subject(self);
@@ -171,7 +168,7 @@ static void log_death(const worker *self, unsigned pause)
       self->cause == NULL ? "it is not known how" : self->cause, pause);
 }
 
-// After the channel was closed: waits until the process is gone, and answers what is open.
+// Closes the channel, waits until the process is gone, and answers open requests.
 static void reap(worker *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -193,7 +190,7 @@ static void reap(worker *self)
   TRITONSERVER_ErrorDelete(error);
 }
 
-// After that, when no other thread talks to it any more.
+// Call it after reap, when no other thread talks to the worker.
 static void let_go(worker *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -212,12 +209,12 @@ static void let_go(worker *self)
 static void become_ready_locked(worker *self)
 {
   if (self->state != WORKER_STARTING)
-    return; // it has ended, or is not wanted any more
+    return; // it has ended, or was stopped
   worker_set_state(self, WORKER_READY);
   self->ready_ns = clock_monotonic_ns();
 }
 
-// Talks a new worker through its start. Its thread ends with that.
+// Initializes a new worker, then ends its thread.
 static void *bring_up(void *argument)
 {
   worker *self = argument;
@@ -232,11 +229,11 @@ static void *bring_up(void *argument)
     worker_kill_locked(self);
   }
   pthread_mutex_unlock(&self->lock);
-  TRITONSERVER_ErrorDelete(error); // the log is told when the process has ended
+  TRITONSERVER_ErrorDelete(error); // logged when the process has ended
   return NULL;
 }
 
-// Waits until the next start is due. False: there is none.
+// Waits until the next start is due. False: there will be none.
 static bool await_restart(worker *self)
 {
   LOCK_SCOPE(&self->lock);
@@ -250,8 +247,8 @@ static bool await_restart(worker *self)
   return true;
 }
 
-// Starts the next worker, and the thread that talks to it while this one serves its calls. A start
-// that fails is an end like others.
+// Starts the next worker, and the thread that initializes it while this thread serves its calls. A
+// start that fails counts as an end.
 static bool revive(worker *self, pthread_t *starter)
 {
   while (await_restart(self)) {
@@ -273,7 +270,7 @@ static void serve_calls(worker *self, worker_link *link)
 {
   channel_message call;
   for (;;) {
-    bool others = self->events->has_calls(self->user); // before the look at what they left
+    bool others = self->events->has_calls(self->user); // before flushing what they left
     int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : others ? REPLIES_LOOK_US : -1;
     switch (channel_receive(link->channel, CHANNEL_CALLS, timeout_us, &call)) {
     case CHANNEL_MESSAGE:
@@ -289,7 +286,7 @@ static void serve_calls(worker *self, worker_link *link)
   }
 }
 
-// Until the channel is closed.
+// Runs until the channel is closed.
 static void serve(worker *self)
 {
   worker_link *link = worker_current_link(self);
@@ -323,7 +320,7 @@ static void *listen_for_calls(void *argument)
 worker *worker_new(const worker_settings *settings, const char *name, const worker_events *events,
                    void *user)
 {
-  worker *self = calloc(1, sizeof *self);
+  worker *self = calloc(1, sizeof(*self));
   if (self == NULL || (self->own_names[0] = strdup(name)) == NULL) {
     free(self);
     return NULL;
@@ -355,7 +352,7 @@ void worker_free(worker *self)
   free(self);
 }
 
-// The process and the listener, which are where this thread is.
+// Starts the process and the listener, which inherit this thread's processors and memory policy.
 static TRITONSERVER_Error *start(worker *self)
 {
   self->quiet_timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -413,7 +410,7 @@ void worker_stop(worker *self)
   while (finalizes && self->ended < self->number &&
          thread_wait(&self->changed, &self->lock, deadline))
     ;
-  worker_kill_locked(self); // where it has not ended by itself
+  worker_kill_locked(self); // if it has not ended by itself
   pthread_mutex_unlock(&self->lock);
   pthread_join(self->listener, NULL);
 }

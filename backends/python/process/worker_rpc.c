@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said to a worker and asked of it besides inference. Load threads, the starter, and
-// threads of the server that ask for readiness.
+// Messages to a worker besides inference. Load threads, the starter, and server threads that ask
+// for readiness.
 #include "process/worker_rpc.h"
 #include "process/worker_slot.h"
 
@@ -21,8 +21,7 @@ uint64_t worker_next_number(worker *self)
   return atomic_fetch_add(&self->next_number, 1) + 1;
 }
 
-// CHANNEL_CLOSED stands for CHANNEL_BROKEN too. Answers that came too late for whoever asked are
-// passed over.
+// CHANNEL_CLOSED stands for CHANNEL_BROKEN too. Skips answers that came after their timeout.
 static channel_result receive_answer(worker_link *link, uint64_t id, int64_t timeout_us,
                                      channel_message *answer)
 {
@@ -56,7 +55,7 @@ static TRITONSERVER_Error *unreadable(const worker *self)
       "the Python worker of model '%s' gave an answer that cannot be read", self->settings->model);
 }
 
-// An answer that says no: the reason becomes the error, the traceback goes to the log.
+// Handles an answer that refuses: the reason becomes the error, the traceback is logged.
 static TRITONSERVER_Error *refusal(worker *self, wire_reader *reader)
 {
   size_t reason_length, trace_length;
@@ -69,7 +68,7 @@ static TRITONSERVER_Error *refusal(worker *self, wire_reader *reader)
   return backend_error_internal("%.*s", (int)reason_length, reason);
 }
 
-// Copies the answer and reads its first byte; what follows is left in `answer`.
+// Copies the answer and reads its first byte; the rest is left in `answer`.
 static TRITONSERVER_Error *take_answer(worker *self, worker_link *link,
                                        const channel_message *message, control_part *answer)
 {
@@ -84,8 +83,8 @@ static TRITONSERVER_Error *take_answer(worker *self, worker_link *link,
   return error;
 }
 
-// Gives the answer in `answer`, for control_part_fini() after success. `seconds` is how long it may
-// take, of which `timeout_us` (negative: for ever) are left.
+// Waits for the answer and copies it to `answer`; call control_part_fini() after success. `seconds`
+// is the whole time limit, for texts; `timeout_us` (negative: for ever) is left of it.
 static TRITONSERVER_Error *await_answer(worker *self, worker_link *link, uint64_t id,
                                         int64_t timeout_us, int64_t seconds, control_part *answer)
 {
@@ -108,8 +107,9 @@ static void put_texts(wire_writer *writer, const void *texts)
     wire_put_string(writer, *text);
 }
 
-// Sends `kind` with the texts, NULL: none, and waits `seconds`, 0: for ever, for the answer.
-// WORK_HELLO is not sent, since it is answered unasked. control_part_fini after success.
+// Sends `kind` with the texts (NULL: none), and waits `seconds` (0: for ever) for the answer.
+// WORK_HELLO is not sent: the worker sends its answer unasked. Call control_part_fini after
+// success.
 static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *texts,
                                int64_t seconds, control_part *answer)
 {
@@ -133,9 +133,9 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
   return error;
 }
 
-// ---- what there is to say
+// ---- messages
 
-// Which Pythons the log has named: each once, however many models run on it.
+// Whether the log has not yet named this Python. Each is logged once, for all models.
 static bool is_named_first(const char *path)
 {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -189,7 +189,7 @@ TRITONSERVER_Error *worker_greet(worker *self)
     return backend_error_no_memory("a Python worker");
   BACKEND_RETURN_IF_ERROR(ask(self, WORK_LOAD, (const char *[]){load, NULL}, 0, &answer));
   bool has_complete = wire_get_u8(&answer.reader) != 0;
-  wire_get_u8(&answer.reader); // whether execute is a coroutine function: its worker cares alone
+  wire_get_u8(&answer.reader); // whether execute is a coroutine function: only the worker needs it
   bool has_is_ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
   LOCK_SCOPE(&self->lock);
@@ -236,8 +236,8 @@ void worker_ask_finalize(worker *self)
 
 // ---- readiness
 
-// A worker that has not answered the last question is not asked once more: questions would pile up
-// where nobody takes them. Its answer to that one will do.
+// Asks nothing while the last question is unanswered, because questions would pile up in a hanging
+// worker. The answer to that question serves this caller, too.
 static bool send_question(worker *self, worker_link *link)
 {
   channel_message work = {.kind = WORK_IS_READY, .id = worker_next_number(self)};
@@ -274,8 +274,8 @@ static TRITONSERVER_Error *not_in_time(void)
   return backend_error_unavailable("Timed out waiting for in-flight is_ready() response");
 }
 
-// Whether the worker need not be asked. While it is asked already others hear what was found
-// before: a model that hangs holds one of the server's threads up, not all of them.
+// Whether the worker need not be asked. While one thread asks, others get the previous result, so
+// that a hanging model blocks one server thread and not all of them.
 static bool is_known_locked(const worker *self, TRITONSERVER_Error **error)
 {
   *error = NULL;
@@ -288,7 +288,7 @@ static bool is_known_locked(const worker *self, TRITONSERVER_Error **error)
   return true;
 }
 
-// Takes the slot and gives the link to ask, or NULL.
+// Takes the slot. *link: the link to ask, or NULL.
 static TRITONSERVER_Error *begin_check_locked(worker *self, uint64_t deadline, worker_link **link)
 {
   *link = NULL;
@@ -298,7 +298,7 @@ static TRITONSERVER_Error *begin_check_locked(worker *self, uint64_t deadline, w
     ;
   self->waiting--;
   if (self->slot_users > 0 && self->events->waits(self->user))
-    return NULL; // for another model's reply: it cannot be asked, and works
+    return NULL; // it waits for another model's reply: it cannot be asked, but it works
   if (!worker_acquire_slot_locked(self, deadline))
     return not_in_time();
   if (self->state == WORKER_READY) {
@@ -319,7 +319,7 @@ void worker_ask_ready(worker *self)
   pthread_mutex_unlock(&self->lock);
   if (!wanted || !worker_try_acquire_slot(self, &link))
     return;
-  send_question(self, link); // who awaits the answer is told what went wrong
+  send_question(self, link); // the wait for the answer reports errors
   worker_release_slot(self, link);
 }
 

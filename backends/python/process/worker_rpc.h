@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker is told and asked about its life; see worker_rpc.c.
+// Messages to a worker about its life.
 #ifndef NEREID_PYTHON_WORKER_RPC_H
 #define NEREID_PYTHON_WORKER_RPC_H
 
 #include "process/worker.h"
 
-// Waits until the worker says that it runs, and has it import the model.
+// Waits for the worker's WORK_HELLO, and has it import the model.
 TRITONSERVER_Error *worker_greet(worker *self);
 
-// WORK_INITIALIZE, with the worker's present name. WORK_FINALIZE; what goes wrong is logged.
+// WORK_INITIALIZE with the worker's current name, and WORK_FINALIZE, whose errors are logged.
 TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments);
 void worker_ask_finalize(worker *self);
 

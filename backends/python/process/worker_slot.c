@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker is at the moment, why it is gone, and the slot: who may send to it. See worker.h.
-// Any thread.
+// A worker's current state, why it is gone, and the slot: the right to send to it. Any thread.
 #include "process/worker_slot.h"
 
 #include "backend_config.h"
@@ -45,7 +44,7 @@ worker_link *worker_current_link(worker *self)
   return self->link == NULL ? NULL : worker_link_ref(self->link);
 }
 
-// Without the lock: who executes shall not wait.
+// Measures without the lock, so that executing threads do not wait.
 uint64_t worker_memory(worker *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -95,7 +94,7 @@ TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool 
   LOCK_SCOPE(&self->lock);
   bool ended = has_ended_locked(self, link);
   if (!ended)
-    worker_kill_locked(self); // who breaks the rings cannot be talked to any more
+    worker_kill_locked(self); // it broke the rings, so it cannot be used any more
   while (waits && !has_ended_locked(self, link) &&
          thread_wait(&self->changed, &self->lock, deadline))
     ;
@@ -108,7 +107,7 @@ unsigned worker_count_death_locked(worker *self, uint64_t now)
   if (self->ready_ns != 0 && now - self->ready_ns >= window)
     self->failures = 0;
   self->ready_ns = 0;
-  memmove(self->deaths_ns + 1, self->deaths_ns, sizeof self->deaths_ns - sizeof *self->deaths_ns);
+  memmove(self->deaths_ns + 1, self->deaths_ns, sizeof(self->deaths_ns) - sizeof(*self->deaths_ns));
   self->deaths_ns[0] = now;
   const uint64_t first = self->deaths_ns[DEATHS_MANY - 1];
   self->dies_often = first != 0 && now - first < window;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of unpacked archives, and the private directory that they are in.
+// The table of unpacked archives, and their private directory.
 #include "pyenv/cache.h"
 
 #include "backend_error.h"
@@ -22,12 +22,12 @@ static const char PREFIX[] = "nereid-environments-";
 typedef enum entry_state {
   ENTRY_UNPACKING,
   ENTRY_READY,
-  ENTRY_FAILED // kept for those who waited
+  ENTRY_FAILED // kept for the waiting threads
 } entry_state;
 
 struct cached_environment {
   list_node node;
-  struct stat archive; // as it was
+  struct stat archive; // status when it was opened
   char *dir;
   const char *name; // the last part of `dir`
   size_t users;
@@ -39,7 +39,7 @@ struct environment_cache {
   pthread_cond_t unpacked;
   char *parent;
   unpack_limits limits;
-  char *base; // NULL: not needed yet
+  char *base; // NULL: not made yet
   int base_dir;
   uint64_t number; // of the next directory
   list entries;
@@ -47,7 +47,7 @@ struct environment_cache {
 
 // ---- the private directory
 
-// One that is locked belongs to a server that runs.
+// Removes a directory unless it is locked: then a running server uses it.
 static void remove_if_left(int parent, const char *name)
 {
   AUTO_CLOSE int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -57,7 +57,7 @@ static void remove_if_left(int parent, const char *name)
     dir_remove(parent, name);
 }
 
-// What servers that were killed have left.
+// Removes directories of killed servers.
 static void remove_left(const char *path)
 {
   DIR *parent = opendir(path);
@@ -69,7 +69,7 @@ static void remove_left(const char *path)
     closedir(parent);
 }
 
-// The lock says that the directory is in use. Another server may have removed it before.
+// The lock marks the directory as used. Another server may have removed it before.
 static bool lock_base(environment_cache *self)
 {
   struct stat status;
@@ -84,7 +84,7 @@ static bool lock_base(environment_cache *self)
   return false;
 }
 
-// With the reason in errno.
+// errno has the reason.
 static TRITONSERVER_Error *failure(const char *doing, const char *path)
 {
   return backend_error_unavailable("cannot %s '%s': %s", doing, path, strerror(errno));
@@ -114,7 +114,7 @@ static TRITONSERVER_Error *make_base(environment_cache *self)
 TRITONSERVER_Error *environment_cache_new(const char *parent, const unpack_limits *limits,
                                           environment_cache **result)
 {
-  environment_cache *self = calloc(1, sizeof *self);
+  environment_cache *self = calloc(1, sizeof(*self));
   if (self == NULL || (self->parent = strdup(parent == NULL ? dir_temporary() : parent)) == NULL) {
     free(self);
     return backend_error_no_memory("Python environments");
@@ -169,7 +169,7 @@ static cached_environment *find(const environment_cache *self, const struct stat
 
 static cached_environment *add(environment_cache *self, const struct stat *archive)
 {
-  cached_environment *entry = calloc(1, sizeof *entry);
+  cached_environment *entry = calloc(1, sizeof(*entry));
   if (entry == NULL ||
       asprintf(&entry->dir, "%s/%llu", self->base, (unsigned long long)++self->number) < 0) {
     free(entry);
@@ -181,7 +181,7 @@ static cached_environment *add(environment_cache *self, const struct stat *archi
   return entry;
 }
 
-// Nobody uses it, so that nobody else sees the files go.
+// Removes the files without the lock: the last user is gone.
 static void drop(environment_cache *self, cached_environment *entry)
 {
   assert(entry->users > 0 && entry->state != ENTRY_UNPACKING);
@@ -206,7 +206,8 @@ static TRITONSERVER_Error *unpack(const environment_cache *self, const cached_en
   return dir >= 0 ? unpack_archive(file, path, dir, &self->limits) : failure("open", entry->dir);
 }
 
-// Unpacks, or waits for who does. One that fails for somebody fails for those who wait.
+// Unpacks the archive, or waits for the thread that does. Its failure fails the waiting threads,
+// too.
 static TRITONSERVER_Error *take(environment_cache *self, int file, const char *path,
                                 const struct stat *archive, cached_environment **result)
 {

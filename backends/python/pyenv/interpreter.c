@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what the configuration names to an interpreter. Load threads.
+// Finds the interpreter that the configuration names. Load threads.
 #include "pyenv/interpreter.h"
 
 #include "backend_config.h"
@@ -23,7 +23,7 @@ static bool is_program(const char *path)
   return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-// Looks for `name` in the directories of PATH that are absolute. Gives NULL when it is in none.
+// Looks for `name` in the absolute directories of PATH. NULL: not found.
 static char *search(const char *name)
 {
   const char *dirs = getenv("PATH");
@@ -40,7 +40,7 @@ static char *search(const char *name)
   return NULL;
 }
 
-// ---- what the backend's settings name
+// ---- the interpreter of the backend's settings
 
 // The interpreter of an environment. NULL if it has none: it may hold libraries alone.
 static TRITONSERVER_Error *find_program(const char *dir, char **interpreter)
@@ -87,7 +87,7 @@ static bool has(const char *dir, const char *name)
   return asprintf(&path, "%s/%s", dir, name) >= 0 && access(path, F_OK) == 0;
 }
 
-// An interpreter that is given by its path may be that of an environment.
+// An interpreter given by its path may belong to an environment.
 static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
 {
   AUTO_FREE char *dir = strdup(self->path);

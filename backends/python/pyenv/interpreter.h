@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which Python runs a model: that of the environment which the model's configuration names
+// Chooses the Python of a model: that of the environment in the model's configuration
 // (EXECUTION_ENV_PATH: a directory or an archive), that of the backend's settings, that of the
 // environment NEREID_PYTHON_ENV, or python3 in PATH.
 #ifndef NEREID_PYTHON_INTERPRETER_H
@@ -16,19 +16,18 @@ typedef enum environment_kind {
 } environment_kind;
 
 typedef struct python_interpreter {
-  char *path; // absolute; links stay, since a virtual environment is told by the link
+  char *path; // absolute; links stay, because a virtual environment is recognized by its link
   char *dir;  // NULL with ENVIRONMENT_NONE
   environment_kind kind;
   environment_cache *cache;
-  cached_environment *archive; // held; NULL: not unpacked by us
+  cached_environment *archive; // held; NULL: not unpacked by the cache
 } python_interpreter;
 
-// `setting` is an absolute path, a name to look for in PATH, or NULL. `model_dir` is what
-// $$TRITON_MODEL_DIRECTORY stands for. `self` need not be initialized; after an error it needs no
-// end.
+// `setting` is an absolute path, a name to look for in PATH, or NULL. `model_dir` replaces
+// $$TRITON_MODEL_DIRECTORY. `self` need not be initialized; after an error it needs no fini.
 TRITONSERVER_Error *python_interpreter_init(python_interpreter *self, environment_cache *cache,
                                             const char *setting, const json_t *model_config,
                                             const char *model_dir);
-void python_interpreter_fini(python_interpreter *self); // all zero: nothing
+void python_interpreter_fini(python_interpreter *self); // does nothing when all members are zero
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads an archive by libarchive, and checks each entry before it is made.
+// Reads an archive by libarchive, and checks each entry before it is created.
 #include "pyenv/unpack.h"
 
 #include "archive_library.h"
@@ -16,10 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-  BLOCK_BYTES = 1 << 16,
-  SET_ID = S_ISUID | S_ISGID
-};
+#define BLOCK_BYTES (1 << 16)
+#define SET_ID      (S_ISUID | S_ISGID)
 
 static const char TOO_LARGE[] = "there are more bytes than are allowed (environment-most-bytes)";
 static const char LEADS_OUT[] = "the link leads out of the environment";
@@ -32,7 +30,7 @@ typedef struct unpacking {
   int dir;
   const unpack_limits *limits;
   uint64_t bytes, entries;
-  string_list links; // names of symbolic ones
+  string_list links; // names of symbolic links
 } unpacking;
 
 static TRITONSERVER_Error *refuse(const unpacking *self, const char *entry, const char *why)
@@ -49,7 +47,7 @@ static TRITONSERVER_Error *unreadable(const unpacking *self)
 
 // ---- names
 
-// Steps over the next part of a path that is not ".", and gives its length, 0 at the end.
+// Moves past the next part of a path that is not ".", and returns its length, 0 at the end.
 static size_t next_part(const char **path, const char **part)
 {
   for (;;) {
@@ -87,7 +85,8 @@ static const char *clean_name(const char *name, char *clean)
   return clean;
 }
 
-// Whether a link at `name` to `target` stays inside, going up as far as the link is deep at most.
+// Whether a link at `name` to `target` stays inside. It may go up at most as far as the link is
+// deep.
 static bool stays_inside(const char *name, const char *target)
 {
   int depth = 0;
@@ -102,7 +101,7 @@ static bool stays_inside(const char *name, const char *target)
   return depth >= 0;
 }
 
-// A virtual environment's interpreter is a link to that of the machine, which is only executed.
+// A virtual environment's interpreter is a link to the machine's, which is only executed.
 static bool is_interpreter(const char *name)
 {
   size_t length = strlen(INTERPRETER);
@@ -117,12 +116,12 @@ static bool is_interpreter_link(const char *name, const char *target)
 
 // ---- entries
 
-// Holes are zeros.
+// Holes become zeros.
 static TRITONSERVER_Error *write_content(unpacking *self, const char *name, int file)
 {
   char block[BLOCK_BYTES];
   for (;;) {
-    la_ssize_t size = self->library->read_data(self->archive, block, sizeof block);
+    la_ssize_t size = self->library->read_data(self->archive, block, sizeof(block));
     if (size == 0)
       return NULL;
     if (size < ARCHIVE_WARN)
@@ -137,7 +136,7 @@ static TRITONSERVER_Error *write_content(unpacking *self, const char *name, int 
   }
 }
 
-// Python takes compiled files only when the time of the source is what it was.
+// Sets the files' times: Python uses a compiled file only if its source has the recorded time.
 static TRITONSERVER_Error *make_file(unpacking *self, const char *name, struct archive_entry *entry)
 {
   mode_t mode = (self->library->entry_mode(entry) & 0111) != 0 ? 0700 : 0600;
@@ -217,7 +216,7 @@ static TRITONSERVER_Error *make_entries(unpacking *self)
   }
 }
 
-// Links that stay inside one by one can lead out together.
+// Links that each stay inside may lead out when combined.
 static TRITONSERVER_Error *check_links(const unpacking *self)
 {
   for (size_t i = 0; i < self->links.count; i++) {

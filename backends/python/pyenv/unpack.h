@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unpacks an archive (tar or zip, with any of the usual compressions) of a Python environment into
-// a directory. The archive may be hostile: the kernel keeps every path beneath the directory, links
-// lead nowhere else, and what is written is bounded. Load threads.
+// a directory. The archive may be hostile: the kernel keeps every path and link beneath the
+// directory, and limits bound what is written. Load threads.
 #ifndef NEREID_PYTHON_UNPACK_H
 #define NEREID_PYTHON_UNPACK_H
 
@@ -14,8 +14,8 @@ typedef struct unpack_limits {
   uint64_t entries; // files, directories and links
 } unpack_limits;
 
-// `path` is what errors call the archive, open for reading as `file`. `directory` is open and
-// empty. What an archive that is refused has left in it, is the caller's to remove.
+// `path` is the archive's name in errors; `file` is open for reading. `dir` is open and empty.
+// After an error the caller removes what is in it.
 TRITONSERVER_Error *unpack_archive(int file, const char *path, int dir,
                                    const unpack_limits *limits);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model imports, usually as pb_utils: the names and signatures of Triton's Python backend.
+"""The module that models import, usually as pb_utils: the names and signatures of Triton's Python backend.
 
 docs/python.md lists them.
 """
@@ -43,7 +43,7 @@ TRITON_STRING_TO_NUMPY = {
 
 _model_dir = None
 
-# Messages and tracebacks name these classes with the module that they have in Triton.
+# Messages and tracebacks name these classes with their module in Triton.
 for _public in (
     InferenceRequest,
     InferenceResponse,
@@ -68,7 +68,7 @@ def get_model_dir():
 
 
 def get_input_tensor_by_name(inference_request, name):
-    """The request's input of that name, or None."""
+    """The request's input with that name, or None."""
     for tensor in inference_request.inputs():
         if tensor.name() == name:
             return tensor
@@ -76,7 +76,7 @@ def get_input_tensor_by_name(inference_request, name):
 
 
 def get_output_tensor_by_name(inference_response, name):
-    """The response's output of that name, or None."""
+    """The response's output with that name, or None."""
     for tensor in inference_response.output_tensors():
         if tensor.name() == name:
             return tensor
@@ -91,7 +91,7 @@ def _config_by_name(model_config, kind, name):
 
 
 def get_input_config_by_name(model_config, name):
-    """The properties of the input of that name in a configuration (a dict), or None."""
+    """The input with that name in a configuration (a dict), or None."""
     return _config_by_name(model_config, "input", name)
 
 
@@ -108,7 +108,7 @@ def triton_to_numpy_type(data_type):
 
 
 def numpy_to_triton_type(data_type):
-    """The number of a NumPy type or dtype, or None."""
+    """Triton's number for a NumPy type or dtype, or None."""
     if data_type == np.bytes_:
         return BYTES
     for code, known in TRITON_TO_NUMPY.items():
@@ -118,12 +118,12 @@ def numpy_to_triton_type(data_type):
 
 
 def triton_string_to_numpy(triton_type_string):
-    """The NumPy type of "TYPE_FP32" and its kin."""
+    """The NumPy type for "TYPE_FP32" and the like."""
     return TRITON_STRING_TO_NUMPY[triton_type_string]
 
 
 def serialize_byte_tensor(input_tensor):
-    """The elements of an array of bytes or other objects, each after its length, in one bytes object."""
+    """The elements of an array of bytes or other objects, each preceded by its length, in one bytes object."""
     if input_tensor.size == 0:
         return ()
     if input_tensor.dtype.kind == "S":
@@ -134,7 +134,7 @@ def serialize_byte_tensor(input_tensor):
 
 
 def deserialize_bytes_tensor(encoded_tensor):
-    """The one-dimensional array of bytes objects that serialize_byte_tensor's result holds."""
+    """The one-dimensional array of bytes objects from serialize_byte_tensor's result."""
     encoded = bytes(encoded_tensor)
     decoded = np.empty(_nereid.fill(np.empty(0, np.object_), encoded), np.object_)
     _nereid.fill(decoded, encoded)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receives the channel's descriptor; the thread that watches the host.
+// Receives the channel's descriptor, and runs the thread that watches the host.
 #include "attach.h"
 
 #include "channel/channel_descriptor.h"
@@ -15,24 +15,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Takes what the host says of devices, if it says something. False: its end is gone.
+// Handles a message about devices, if there is one. False: the host's end is closed.
 static bool hear(int socket)
 {
   protocol_device said;
   int descriptor;
   ssize_t count =
-      channel_receive_with_descriptor(socket, &said, sizeof said, &descriptor, MSG_DONTWAIT);
+      channel_receive_with_descriptor(socket, &said, sizeof(said), &descriptor, MSG_DONTWAIT);
   if (count <= 0)
     return count < 0 && errno == EAGAIN;
-  if (count == sizeof said) // it is sent in one piece
+  if (count == sizeof(said)) // a message is sent in one piece
     device_hear(&said, descriptor);
   else if (descriptor >= 0)
     close(descriptor);
   return true;
 }
 
-// Ends this process, and what it started, once the host's end of the socket pair is gone. Python
-// may be deep in a model's code and is not asked.
+// Ends this process and its process group when the host's end of the socket pair closes. Does not
+// wait for Python, which may be deep in a model's code.
 static void *watch(void *argument)
 {
   struct pollfd socket = {.fd = (int)(intptr_t)argument, .events = POLLIN};
@@ -62,21 +62,21 @@ static void set_handler(int number, void (*handler)(int))
   sigaction(number, &action, NULL);
 }
 
-// Who sends these to all processes of a service wants the server to end; it then ends its workers,
-// when they have answered. Programs that the model starts have them as usual: that is why there is
-// a handler, and why signals are not ignored.
+// A service manager that sends these signals to all processes wants the server to end; the server
+// then ends its workers after their answers. Handlers are used instead of ignoring the signals,
+// because programs that the model starts would inherit ignored signals.
 static void leave_signals_to_server(void)
 {
-  for (size_t i = 0; i < sizeof FOR_THE_SERVER / sizeof *FOR_THE_SERVER; i++)
+  for (size_t i = 0; i < sizeof(FOR_THE_SERVER) / sizeof(*FOR_THE_SERVER); i++)
     set_handler(FOR_THE_SERVER[i], do_nothing);
 }
 
-// A child that the model forks can be ended by them, and does not hold the connection: its end
-// tells the host that the worker is none any more.
+// In a child that the model forks the signals work as usual. The child closes the connection, so
+// that the host notices when the worker itself lets go of it.
 static void become_child(void)
 {
   struct sigaction action;
-  for (size_t i = 0; i < sizeof FOR_THE_SERVER / sizeof *FOR_THE_SERVER; i++)
+  for (size_t i = 0; i < sizeof(FOR_THE_SERVER) / sizeof(*FOR_THE_SERVER); i++)
     if (sigaction(FOR_THE_SERVER[i], NULL, &action) == 0 && action.sa_handler == do_nothing)
       set_handler(FOR_THE_SERVER[i], SIG_DFL);
   close(connection);
@@ -86,9 +86,9 @@ static int start_watching(int socket)
 {
   sigset_t blocked, before;
   sigfillset(&blocked);
-  sigdelset(&blocked, SIGSEGV); // its own faults, as those of any thread, are for who asks for them
+  sigdelset(&blocked, SIGSEGV); // faults of this thread must reach their handlers
   sigdelset(&blocked, SIGBUS);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before); // the others are for Python's threads
+  pthread_sigmask(SIG_SETMASK, &blocked, &before); // the other signals are for Python's threads
   pthread_attr_t small;
   pthread_attr_init(&small);
   pthread_attr_setstacksize(&small, 64 << 10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts who looks at a block, and tells the host when nobody does.
+// Counts references to blocks, and tells the host when a block has none left.
 #include "block.h"
 
 #include "device.h"
@@ -12,15 +12,15 @@
 struct block {
   uint64_t offset;
   size_t count;
-  uint64_t lent_devices; // a bit for each whose memory others were given
-  struct block *next;    // in the list of blocks whose release waits for room in the ring
+  uint64_t lent_devices; // one bit per device whose memory other libraries were given
+  struct block *next;    // list of blocks whose release waits for room in the ring
 };
 
 static block *waiting;
 
 block *block_new(uint64_t offset)
 {
-  block *made = malloc(sizeof *made);
+  block *made = malloc(sizeof(*made));
   if (made != NULL)
     *made = (block){.offset = offset, .count = 1};
   return made;
@@ -46,14 +46,14 @@ void block_flush(void)
   }
 }
 
-// Devices may still read what others were given. Without the GIL.
+// Waits for devices, because other libraries' work may still read the memory. Without the GIL.
 static void await_devices(block *self)
 {
   const uint64_t lent = self->lent_devices;
   self->lent_devices = 0;
   for (int device = 0; device < MAX_GPUS && lent >> device != 0; device++)
     if ((lent >> device & 1) != 0)
-      error_free(device_synchronize(device)); // a fault is told by device_fault
+      error_free(device_synchronize(device)); // device_fault reports faults
 }
 
 void block_unref(block *self)
@@ -81,11 +81,11 @@ bool block_unref_silently(block *self)
 
 typedef struct buffer {
   PyObject_VAR_HEAD block *in; // NULL: foreign memory
-  void (*release)(void *);     // of foreign memory
+  void (*release)(void *);     // frees foreign memory
   void *owner;
-  int device;       // -1: none
-  fork_piece piece; // of one in a block
-  void *writable; // the same tensor, for the model to write to; NULL: nobody asked, or not possible
+  int device;       // -1: the CPU
+  fork_piece piece; // for a tensor in a block
+  void *writable;   // a writable view of the same tensor; NULL: not requested, or not possible
   fork_piece writable_piece;
   void *address;
   size_t size;
@@ -111,7 +111,7 @@ static buffer *make(void *address, size_t size, unsigned datatype, unsigned rank
   for (unsigned i = rank; i-- > 0;) {
     made->sizes[i] = (Py_intptr_t)dims[i];
     made->sizes[rank + i] = stride;
-    stride = (Py_intptr_t)((size_t)stride * (size_t)dims[i]); // no matter beside a 0
+    stride = (Py_intptr_t)((size_t)stride * (size_t)dims[i]); // irrelevant when a dimension is 0
   }
   return made;
 }
@@ -200,7 +200,7 @@ static void array_struct_free(PyObject *capsule)
   Py_DECREF((PyObject *)PyCapsule_GetContext(capsule));
 }
 
-// Where NumPy looks, and whether it may write there.
+// The address for NumPy, and whether NumPy may write there.
 static void *array_address(buffer *self, bool *may_write)
 {
   if (self->in != NULL && self->writable == NULL) {
@@ -212,7 +212,7 @@ static void *array_address(buffer *self, bool *may_write)
   return self->writable != NULL ? self->writable : self->address;
 }
 
-// NumPy takes the capsule's owner as the array's base: the capsule keeps this Buffer.
+// The capsule keeps this Buffer, and NumPy takes the capsule as the array's base.
 static PyObject *buffer_array_struct(PyObject *object, void *closure)
 {
   (void)closure;
@@ -222,7 +222,7 @@ static PyObject *buffer_array_struct(PyObject *object, void *closure)
     PyErr_Format(PyExc_AttributeError, "a tensor of %s is no plain array", row->name);
     return NULL;
   }
-  array_struct *given = malloc(sizeof *given);
+  array_struct *given = malloc(sizeof(*given));
   if (given == NULL)
     return PyErr_NoMemory();
   int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | ARRAY_NOTSWAPPED;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ways, element by element.
+// Encodes and decodes, element by element.
 #include "bytes_coding.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@ Py_ssize_t bytes_decode(const uint8_t *at, size_t size, PyObject **into, size_t 
   const uint8_t *end = at + size;
   while (at < end) {
     uint32_t length;
-    if ((size_t)(end - at) < sizeof length) {
+    if ((size_t)(end - at) < sizeof(length)) {
       PyErr_SetString(PyExc_ValueError, "Invalid bytes tensor data: incomplete length field");
       return -1;
     }
-    memcpy(&length, at, sizeof length);
-    at += sizeof length;
+    memcpy(&length, at, sizeof(length));
+    at += sizeof(length);
     if ((size_t)(end - at) < length) {
       PyErr_SetString(PyExc_ValueError, "Invalid bytes tensor data: string extends beyond buffer");
       return -1;
@@ -40,7 +40,7 @@ static PyObject *element_of(PyObject *object)
     Py_INCREF(object);
     return object;
   }
-  Py_INCREF(object); // its own str() may take it out of the array
+  Py_INCREF(object); // its own str() may remove it from the array
   PyObject *text = PyObject_Str(object);
   Py_DECREF(object);
   if (text == NULL)
@@ -103,8 +103,8 @@ void bytes_encode(PyObject *elements, uint8_t *to)
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *element = PyTuple_GetItem(elements, i);
     uint32_t length = (uint32_t)PyBytes_Size(element);
-    memcpy(to, &length, sizeof length);
-    memcpy(to + sizeof length, PyBytes_AsString(element), length);
-    to += sizeof length + length;
+    memcpy(to, &length, sizeof(length));
+    memcpy(to + sizeof(length), PyBytes_AsString(element), length);
+    to += sizeof(length) + length;
   }
 }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a control part field by field; a bad one is an exception.
+// Reads a control part field by field; a bad one raises an exception.
 #include "decode.h"
 
 #include "device_region.h"
 
 #include <string.h>
 
-// Bytes of a request and of a tensor whose texts and lists are empty.
-enum {
-  REQUEST_LEAST = 8 + 4 + 5 + 4 + 8 + 4 + 4 + 4 + 4,
-  TENSOR_LEAST = 4 + 4 + 4 + 8 + 8
-};
+// Bytes of a request and of a tensor with empty texts and lists.
+#define REQUEST_LEAST (8 + 4 + 5 + 4 + 8 + 4 + 4 + 4 + 4)
+#define TENSOR_LEAST  (4 + 4 + 4 + 8 + 8)
 
-// Sets an attribute and takes over the value, which may be NULL: then an exception is set.
+// Sets an attribute and takes over the value. False with an exception set, also for a NULL value.
 static bool set_owned(PyObject *object, PyObject *name, PyObject *value)
 {
   if (value == NULL)
@@ -36,8 +34,8 @@ static PyObject *get_correlation(wire_reader *reader)
   return PyLong_FromUnsignedLongLong(wire_get_u64(reader));
 }
 
-// The names of outputs are the same from one request to the next: one tuple serves while their
-// bytes do not change.
+// Requests mostly ask for the same outputs, so one tuple is reused while the names' bytes are
+// equal.
 static PyObject *get_names(wire_reader *reader)
 {
   static char last[512];
@@ -68,7 +66,7 @@ static PyObject *get_names(wire_reader *reader)
     }
     PyTuple_SetItem(texts, i, text);
   }
-  if (size <= sizeof last) {
+  if (size <= sizeof(last)) {
     memcpy(last, start, size);
     last_size = size;
     Py_XDECREF(last_names);
@@ -98,7 +96,8 @@ static PyObject *shape_tuple(const int64_t *dims, uint32_t rank)
   return shape;
 }
 
-// Of a tensor on a device. One that cannot be reached is the model's error when it is used.
+// The Buffer of a tensor on a device. If the device cannot be reached, the model gets an error when
+// it uses the tensor.
 static PyObject *device_buffer(block *in, int device, uint64_t offset, size_t size,
                                unsigned datatype, unsigned rank, const int64_t *dims)
 {
@@ -153,7 +152,7 @@ static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in, bool h
                    data_buffer(in, has_own_block, device, offset, size, datatype, rank, dims));
 }
 
-// `has_own_blocks`: but for those on devices, which are in the message's.
+// `has_own_blocks`: each tensor has a block, except those on devices, which use the message's.
 static PyObject *get_tensors(wire_reader *reader, block *in, bool has_own_blocks)
 {
   uint32_t count = wire_get_count(reader, TENSOR_LEAST);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream and an event for each device, and what may be wrong with a context.
+// A stream and an event for each device, and checks of contexts.
 #include "device.h"
 
 #include "gpu/context.h"
@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-// One device, as this worker uses it.
+// This worker's use of one device.
 typedef struct own_device {
   gpu_stream *stream; // holds the context
   gpu_event *event;
@@ -28,7 +28,7 @@ error *device_open(int device)
   if (self->event != NULL)
     return NULL;
   RETURN_IF_ERROR(gpu_devices_find(&found, &why));
-  if (self->stream == NULL) // which makes the context
+  if (self->stream == NULL) // makes the context too
     RETURN_IF_ERROR(gpu_stream_new(device, 0, &self->stream));
   return gpu_event_new(device, &self->event);
 }
@@ -45,7 +45,7 @@ gpu_stream *device_stream(int device)
   return NULL;
 }
 
-// `stream` goes on behind what is in `before` now.
+// Makes `stream` wait for the current work of `before`.
 static error *follow(own_device *self, gpu_stream *stream, gpu_stream *before)
 {
   RETURN_IF_ERROR(gpu_event_record(self->event, before));
@@ -109,7 +109,7 @@ error *device_order(int device, int64_t consumer)
 {
   enum {
     LEGACY = 1,
-    PER_THREAD = 2 // its thread is not known
+    PER_THREAD = 2 // the thread is unknown
   };
   own_device *self = &devices[device];
   gpu_stream theirs = {.device = device,
@@ -127,7 +127,7 @@ void device_raise(error *e_owned)
 
 // ---- faults
 
-// A framework may have opened the driver; this worker did not, or not for that device.
+// A framework may have opened the driver or a device that this worker did not.
 static void look_at_all(void)
 {
   const gpu_devices *found;
@@ -139,7 +139,7 @@ static void look_at_all(void)
   error *e = gpu_devices_find(&found, &why);
   for (int device = 0; e == NULL && device < (int)found->count; device++)
     if (gpu_context_is_active(device)) {
-      error_free(device_open(device)); // what a dead context answers is the health's
+      error_free(device_open(device)); // gpu_health learns from a dead context's answer
       gpu_health_tell(device, gpu_context_ask(device));
     }
   error_free(e);
@@ -159,7 +159,7 @@ bool device_fault(bool looks, char *text, size_t size)
   return false;
 }
 
-// device_stream(device): the handle of the stream that a producer is to make its tensor ready on
+// device_stream(device): the handle of the stream on which a producer must make its tensor ready
 static PyObject *stream_handle(PyObject *module, PyObject *args)
 {
   (void)module;
@@ -176,7 +176,7 @@ static PyObject *check(PyObject *module, PyObject *nothing)
   (void)module;
   (void)nothing;
   char text[256];
-  if (device_fault(true, text, sizeof text))
+  if (device_fault(true, text, sizeof(text)))
     return PyUnicode_FromString(text);
   Py_INCREF(Py_None);
   return Py_None;

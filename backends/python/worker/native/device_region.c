@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The regions, by device. What the host says comes on a thread of its own, and is taken over when a
-// tensor needs it.
+// The regions, by device. The watch thread receives the host's messages; they are used when a
+// tensor needs them.
 #include "device_region.h"
 
 #include "device.h"
@@ -16,41 +16,39 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-  LEAST_ROOM = 2 << 20, // that is asked for
-  MOST_DOUBLED = 256 << 20
-};
+#define LEAST_ROOM   (2 << 20) // smallest request
+#define MOST_DOUBLED (256 << 20)
 
-// What the host has said and nobody has taken yet.
+// A message of the host that is not used yet.
 typedef struct heard {
   struct heard *next;
   protocol_device said;
   int descriptor;
 } heard;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards what follows
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all below
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
 static heard *first_heard;
 static heard **last_heard = &first_heard;
-// One region, as this worker uses it.
+// This worker's use of one region.
 typedef struct own_region {
   gpu_region *region; // NULL: not mapped
   ranges *granted;
   size_t granted_bytes;
-  bool is_asking; // for room; `lock`
-  bool is_broken; // a piece is missing: those behind it cannot be mapped
-  bool is_told;   // the host, that it cannot be mapped
+  bool is_asking; // a thread asks for room; guarded by `lock`
+  bool is_broken; // a piece is missing: later pieces cannot be mapped
+  bool is_told;   // the host knows that it cannot be mapped
   char why[200];
 } own_region;
 
 static own_region regions[MAX_GPUS];
 
-// ---- what the host says
+// ---- the host's messages
 
 void device_hear(const protocol_device *said, int descriptor)
 {
-  heard *made = malloc(sizeof *made);
-  if (made == NULL) { // who waits for it must not wait for ever
+  heard *made = malloc(sizeof(*made));
+  if (made == NULL) { // the waiting thread must not wait for ever
     fputs("no memory for what the server says of a GPU\n", stderr);
     _exit(1);
   }
@@ -72,8 +70,8 @@ static heard **find_heard(int device, bool is_piece)
   return NULL;
 }
 
-// Until there is a piece, or an answer, for the device. The host says it before whatever makes this
-// worker ask.
+// Waits for a piece, or an answer, for the device. The host sends pieces before the messages that
+// need them.
 static void await_heard(int device, bool is_piece)
 {
   Py_BEGIN_ALLOW_THREADS;
@@ -84,7 +82,7 @@ static void await_heard(int device, bool is_piece)
   Py_END_ALLOW_THREADS;
 }
 
-// The first one, the caller's. NULL: another thread has it.
+// Takes the first one. NULL: another thread has taken it.
 static heard *take_heard(int device, bool is_piece)
 {
   pthread_mutex_lock(&lock);
@@ -96,7 +94,7 @@ static heard *take_heard(int device, bool is_piece)
   return found;
 }
 
-// ---- which devices: the host's numbers are those of its own environment
+// ---- device numbers: the host uses those of its own environment
 
 static const char VISIBLE[] = "CUDA_VISIBLE_DEVICES", ORDER[] = "CUDA_DEVICE_ORDER";
 static char *visible_before, *order_before; // NULL: not set
@@ -118,7 +116,7 @@ static bool is_same(const char *a, const char *b)
   return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-// What a list of visible devices calls device `number`.
+// The name of device `number` in a list of visible devices.
 static void name_in(const char *list, int number, char name[64])
 {
   if (list == NULL) {
@@ -159,7 +157,7 @@ static error *open_region(int device)
   return gpu_region_new(device, found->items[device].memory_bytes, &self->region);
 }
 
-// Maps what follows until the region has `end` bytes.
+// Maps pieces until the region has `end` bytes.
 static error *map_to(int device, uint64_t end)
 {
   own_region *self = &regions[device];
@@ -168,7 +166,7 @@ static error *map_to(int device, uint64_t end)
     return error_new(ERROR_UNAVAILABLE, "%s", self->why);
   while (gpu_region_bytes(self->region) < end) {
     await_heard(device, true);
-    heard *piece = take_heard(device, true); // imported before another thread can have the GIL
+    heard *piece = take_heard(device, true); // imported before another thread can take the GIL
     if (piece == NULL)
       continue;
     error *e = piece->said.offset == gpu_region_bytes(self->region)
@@ -182,12 +180,12 @@ static error *map_to(int device, uint64_t end)
   return NULL;
 }
 
-// So that the server sends tensors in CPU memory from now on.
+// Makes the server send tensors in CPU memory from now on.
 static void tell_unmapped(int device, error *e_owned)
 {
   own_region *self = &regions[device];
   const size_t length = strlen(error_message(e_owned));
-  snprintf(self->why, sizeof self->why, "%s", error_message(e_owned));
+  snprintf(self->why, sizeof(self->why), "%s", error_message(e_owned));
   error_free(e_owned);
   channel_message message = {.kind = CALL_DEVICE_UNMAPPED, .flags = (uint32_t)device};
   region_loan loan = {0};
@@ -231,12 +229,12 @@ bool device_is_shared(int device, const void *address, uint64_t *offset)
   return (uintptr_t)address >= base && *offset < gpu_region_bytes(regions[device].region);
 }
 
-// ---- room for what this worker makes
+// ---- room for this worker's tensors
 
 static error *ask_for_room(int device, size_t size)
 {
   own_region *self = &regions[device];
-  RETURN_IF_ERROR(open_region(device)); // what cannot be mapped is not asked for
+  RETURN_IF_ERROR(open_region(device)); // ask only for memory that can be mapped
   size_t wanted = self->granted_bytes < MOST_DOUBLED ? self->granted_bytes : MOST_DOUBLED;
   wanted = wanted < size ? size : wanted;
   wanted = wanted < LEAST_ROOM ? LEAST_ROOM : wanted;
@@ -248,11 +246,11 @@ static error *ask_for_room(int device, size_t size)
     return error_new(ERROR_UNAVAILABLE, "the channel to the server is closed");
   }
   await_heard(device, false);
-  heard *answer = take_heard(device, false); // nobody else asks
+  heard *answer = take_heard(device, false); // no other thread asks
   error *e =
       answer->said.kind == DEVICE_GRANT
           ? map_to(device, answer->said.offset + answer->said.size)
-          : error_new(ERROR_UNAVAILABLE, "%.*s", (int)sizeof answer->said.text, answer->said.text);
+          : error_new(ERROR_UNAVAILABLE, "%.*s", (int)sizeof(answer->said.text), answer->said.text);
   if (e == NULL && self->granted == NULL)
     e = ranges_new(&self->granted);
   if (e == NULL)
@@ -264,7 +262,7 @@ static error *ask_for_room(int device, size_t size)
   return e;
 }
 
-// One thread at a time asks.
+// Only one thread asks at a time.
 static void begin_asking(own_region *self)
 {
   Py_BEGIN_ALLOW_THREADS;
@@ -297,7 +295,7 @@ static error *take_room(int device, size_t size, uintptr_t *address)
   if (*address != 0)
     return NULL;
   begin_asking(self);
-  error *e = take_granted(self, size, address); // who asked before may have left some
+  error *e = take_granted(self, size, address); // the thread that asked before may have left some
   if (e == NULL && *address == 0)
     e = ask_for_room(device, size);
   if (e == NULL && *address == 0)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The format's structures, and who frees what: capsules that are given, and capsules that are
-// taken.
+// The format's structures, and the ownership of capsules that are given and taken.
 #include "dlpack.h"
 
 #include "block.h"
@@ -31,7 +30,7 @@ typedef struct dl_managed {
   void (*deleter)(struct dl_managed *self);
 } dl_managed;
 
-// Of version 1.x, in which flags say more.
+// Version 1.x, with flags.
 typedef struct dl_versioned {
   uint32_t major, minor;
   void *context;
@@ -40,13 +39,11 @@ typedef struct dl_versioned {
   dl_tensor tensor;
 } dl_versioned;
 
-enum {
-  DEVICE_CPU = 1,
-  DEVICE_CUDA = 2,
-  DEVICE_CUDA_HOST = 3,
-  FLAG_IS_COPIED = 2,
-  NO_STREAM = -1 // the consumer needs no order
-};
+#define DEVICE_CPU       1
+#define DEVICE_CUDA      2
+#define DEVICE_CUDA_HOST 3
+#define FLAG_IS_COPIED   2
+#define NO_STREAM        (-1) // the consumer needs no synchronization
 
 static const char PLAIN[] = "dltensor", VERSIONED[] = "dltensor_versioned";
 
@@ -69,7 +66,7 @@ static void delete_given(given *made)
 {
   free(made->copy);
   if (made->keeps != NULL) {
-    PyGILState_STATE state = PyGILState_Ensure(); // consumers let go on threads of their own
+    PyGILState_STATE state = PyGILState_Ensure(); // consumers may free on threads of their own
     Py_DECREF(made->keeps);
     PyGILState_Release(state);
   }
@@ -86,7 +83,7 @@ static void delete_versioned(dl_versioned *self)
   delete_given(self->context);
 }
 
-// A consumer that has it has renamed it, and will delete it.
+// A consumer that took the capsule has renamed it, and will call the deleter.
 static void free_unused(PyObject *capsule)
 {
   if (PyCapsule_IsValid(capsule, PLAIN)) {
@@ -100,7 +97,7 @@ static void free_unused(PyObject *capsule)
 
 static given *given_new(int rank, bool is_versioned)
 {
-  given *made = rank > MAX_NATIVE_RANK ? NULL : calloc(1, sizeof *made);
+  given *made = rank > MAX_NATIVE_RANK ? NULL : calloc(1, sizeof(*made));
   if (made == NULL) {
     PyErr_NoMemory();
     return NULL;
@@ -154,7 +151,7 @@ static PyObject *give_array(PyObject *array, unsigned datatype, bool is_versione
   return give(made, datatype, described->data);
 }
 
-// What the consumer does on its stream comes after what is known of the tensor.
+// Makes the consumer's stream wait for the known work on the tensor.
 static PyObject *give_device(given *made, PyObject *from, const buffer_view *view, int64_t stream)
 {
   error *e = NULL;
@@ -163,7 +160,7 @@ static PyObject *give_device(given *made, PyObject *from, const buffer_view *vie
   Py_INCREF(from);
   if (view->address == NULL && view->size > 0)
     e = error_new(ERROR_UNAVAILABLE, "the tensor cannot be reached: %s", device_why(view->device));
-  else if (view->is_writable && stream != NO_STREAM) // another's: the server's are complete
+  else if (view->is_writable && stream != NO_STREAM) // foreign; the server's are complete
     e = device_order(view->device, stream);
   if (e != NULL) {
     delete_given(made);
@@ -174,7 +171,7 @@ static PyObject *give_device(given *made, PyObject *from, const buffer_view *vie
   return give(made, view->datatype, view->address);
 }
 
-// Memory of the server is read-only on the CPU, which a capsule of version 0 cannot say: consumers
+// The server's memory on the CPU is read-only, which a capsule of version 0 cannot say: consumers
 // get a copy that they may change.
 static PyObject *give_buffer(PyObject *from, const buffer_view *view, bool is_versioned,
                              int64_t stream)
@@ -250,11 +247,9 @@ static unsigned datatype_of(const dl_tensor *tensor)
   return 0;
 }
 
-enum {
-  ADDRESS_BITS = 47 // of a process's memory, and so of a tensor
-};
+#define ADDRESS_BITS 47 // of a process's addresses
 
-// False: no memory holds that.
+// False: larger than any memory.
 static bool size_of(const dl_tensor *tensor, unsigned datatype, size_t *size)
 {
   *size = datatype_rows[datatype].size;
@@ -264,7 +259,7 @@ static bool size_of(const dl_tensor *tensor, unsigned datatype, size_t *size)
   return *size >> ADDRESS_BITS == 0;
 }
 
-// One without elements is, whatever its strides: those of NumPy's, picked by a mask, are 0.
+// A tensor without elements is contiguous, whatever its strides: NumPy's are 0 after a mask.
 static bool is_contiguous(const dl_tensor *tensor)
 {
   for (int32_t i = 0; i < tensor->rank; i++)
@@ -280,7 +275,7 @@ static bool is_contiguous(const dl_tensor *tensor)
   return true;
 }
 
-// What is wrong with the tensor: an exception is set. True: nothing.
+// Checks the tensor. False with an exception set.
 static bool check_taken(const dl_tensor *tensor, unsigned datatype)
 {
   size_t size = 0;
@@ -313,7 +308,7 @@ static bool check_taken(const dl_tensor *tensor, unsigned datatype)
   return false;
 }
 
-// (datatype, shape, Buffer)
+// Returns (datatype, shape, Buffer).
 static PyObject *take(const dl_tensor *tensor, unsigned datatype, void (*release)(void *),
                       void *owner)
 {
@@ -336,8 +331,8 @@ static PyObject *take(const dl_tensor *tensor, unsigned datatype, void (*release
   return NULL;
 }
 
-// from_dlpack(capsule, is_ordered): (datatype, shape, Buffer). Without an order nobody has said
-// when the data is there: the device is awaited.
+// from_dlpack(capsule, is_ordered): (datatype, shape, Buffer). If not ordered, waits for the
+// device, because it is unknown when the data is ready.
 static PyObject *from_dlpack(PyObject *module, PyObject *args)
 {
   (void)module;

@@ -6,8 +6,8 @@
 
 #include "native.h"
 
-// What a Buffer that was taken from a capsule shares its memory with, borrowed: the capsule was one
-// that this worker had given. NULL: it is another's, or none.
+// The Buffer whose memory `buffer` shares, borrowed, when `buffer` was made from a capsule that
+// this worker had given out; else NULL.
 PyObject *dlpack_behind(PyObject *buffer);
 
 extern PyMethodDef dlpack_functions[];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects from Python objects, then writes (outgoing.h).
+// Collects data from Python objects, then writes it (outgoing.h).
 #include "encode.h"
 
 #include "channel/channel_wait.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-// One response, as collected: its text and its part of the tensors.
+// One collected response: its text and its share of the tensors.
 typedef struct collected {
   uint8_t kind;
   uint32_t code;
@@ -51,8 +51,8 @@ void encode_set_outputs(PyObject *names_of_outputs)
   known_outputs = names_of_outputs;
 }
 
-// Whether the tensor is asked for: 1, 0, or -1 with an exception set. One that the model's
-// configuration does not know is not left out: the host answers with an error that names it.
+// Whether the tensor is requested: 1, 0, or -1 with an exception set. An output unknown to the
+// model's configuration is kept: the host answers with an error that names it.
 static int is_requested(PyObject *tensor, PyObject *requested)
 {
   if (PyTuple_Size(requested) == 0)
@@ -149,7 +149,7 @@ bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses, uint
   Py_ssize_t count = PyList_Size(responses);
   if (count < 0 || PyList_Size(requests) != count)
     return PyErr_Format(PyExc_ValueError, "requests and responses are not as many") != NULL;
-  collection all = {.responses = calloc((size_t)count + 1, sizeof *all.responses),
+  collection all = {.responses = calloc((size_t)count + 1, sizeof(*all.responses)),
                     .count = (uint32_t)count,
                     .is_answer = true,
                     .begun_ns = begun_ns,

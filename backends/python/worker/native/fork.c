@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens around fork(), and the pieces of memory that a child gets copies of.
+// Handlers around fork(), and the pieces of memory that a child gets copies of.
 #include "fork.h"
 
 #include <fcntl.h>
@@ -9,13 +9,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards what follows; held while forking
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all below; held while forking
 static fork_piece pieces = {.next = &pieces, .previous = &pieces};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int copied[2] = {-1, -1}; // a pipe whose end tells the parent that the child has its copies
+static int copied[2] = {-1, -1}; // a pipe that the child closes when it has its copies
 
-// Puts a private copy of the pages of the piece where they are. Pages may hold the ends of other
-// pieces too: they are the child's as well then, with what was in them.
+// Replaces the piece's pages by private copies. Parts of other pieces in the same pages become
+// private, too, with their current contents.
 static void make_private(const fork_piece *piece, size_t page)
 {
   uintptr_t start = (uintptr_t)piece->address & ~(page - 1);
@@ -41,7 +41,7 @@ static void in_parent(void)
   if (copied[0] >= 0) {
     char byte;
     close(copied[1]);
-    // Ends with the child's last descriptor: it has its copies, or it is gone.
+    // Ends when the child has closed its descriptor: it has its copies, or is gone.
     while (read(copied[0], &byte, 1) > 0) {
     }
     close(copied[0]);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that a model forks. Arrays on shared memory would change under the child when the
-// parent, or the host, uses the memory anew, and the parent's under the child's writing. So tensors
-// and arrays that lie there are tracked, and a forked child gets copies of its own at the same
-// addresses, before the parent goes on.
+// Handles processes that a model forks. Parent and host reuse shared memory, which would change
+// arrays in the child, and a write in the child would change the parent's arrays. Tensors and
+// arrays in shared memory are therefore tracked, and a forked child gets copies at the same
+// addresses before the parent continues.
 #ifndef NEREID_FORK_H
 #define NEREID_FORK_H
 
 #include <stddef.h>
 
-// One piece of shared memory that Python objects look at. Its fields are fork.c's.
+// One piece of shared memory that Python objects use. The fields belong to fork.c.
 typedef struct fork_piece {
   struct fork_piece *next;
   struct fork_piece *previous;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's functions for work, answers, calls and replies, and giving memory back
-// meanwhile.
+// The module's functions for work, answers, calls and replies. They also give memory back.
 #include "link.h"
 
 #include "attach.h"
@@ -15,18 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-  IDLE_US = 1000 * 1000,  // after which free memory is given back
-  KEEP_BYTES = 4 << 20,   // of it kept
-  MUCH_BYTES = 256 << 20, // kept under load
-  LOOK_EVERY = 256        // pieces of work, for that
-};
+#define IDLE_US    (1000 * 1000) // without work, before free memory is given back
+#define KEEP_BYTES (4 << 20)     // kept when idle
+#define MUCH_BYTES (256 << 20)   // kept under load
+#define LOOK_EVERY 256           // pieces of work between two looks at that
 
-static block *work_block;      // of the WORK_EXECUTE under way
-static uint64_t work_begun_ns; // when it was taken; 0: another one was taken since
+static block *work_block;      // of the current WORK_EXECUTE
+static uint64_t work_begun_ns; // when it was taken; 0: other work was taken since
 
-// --- Message: what is ready to be sent. Memory of one that is not sent is given back with the
-// object.
+// --- Message: prepared data of a message. An unsent Message frees its memory with the object.
 
 typedef struct message {
   PyObject_HEAD outgoing made;
@@ -114,7 +110,7 @@ static PyObject *make_infer(PyObject *module, PyObject *args)
 
 // --- Sending
 
-// Bytes as a message of their own.
+// Bytes as a message.
 static bool make_plain(outgoing *made, const char *bytes, Py_ssize_t size)
 {
   *made = (outgoing){.control_size = (uint64_t)size, .loan = {.offset = UINT64_MAX}};
@@ -170,8 +166,9 @@ static bool send_control(channel_ring ring, channel_message *sent, PyObject *con
     return region_send_plain(ring, sent);
   if (!region_send(ring, sent, made.loan, &count))
     return false;
-  // What calls with live arrays may change them when this returns. Behind an answer the next work
-  // may be there already: it names what nobody else can come to (sole.h).
+  // After a call the caller may change its arrays, so wait until the host has read them. After an
+  // answer the next work may already run, but an answer names only arrays that nothing else refers
+  // to (sole.h).
   if (made.names_arrays && ring == CHANNEL_CALLS)
     region_await(ring, count);
   return true;
@@ -185,11 +182,12 @@ static PyObject *done(bool is_good)
   return Py_None;
 }
 
-// Nothing on the device would succeed any more: the host starts the next worker.
+// All work on the device would fail from now on, so the process ends and the host starts the next
+// worker.
 static void end_with_dead_context(void)
 {
   char text[256];
-  if (!device_fault(false, text, sizeof text))
+  if (!device_fault(false, text, sizeof(text)))
     return;
   fprintf(stderr, "%s: this worker ends, the next one has another context\n", text);
   fflush(stderr);
@@ -251,8 +249,8 @@ static void give_back_under_load(void)
     channel_trim(native_channel, MUCH_BYTES);
 }
 
-// The next work. After a second without any, free memory goes back to the system; then the wait is
-// for ever.
+// Receives the next work. After a second without work, returns free memory to the system, then
+// waits without limit.
 static bool next_work(channel_message *received)
 {
   static bool is_trimmed = true;
@@ -303,7 +301,7 @@ static PyObject *receive_work(PyObject *module, PyObject *nothing)
   if (control == NULL) {
     PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
   } else if (received.kind == WORK_EXECUTE) {
-    assert(work_block == NULL); // the one before has been answered
+    assert(work_block == NULL); // the previous one has been answered
     work_begun_ns = (uint64_t)channel_now_ns();
     channel_look(native_channel, CHANNEL_WORK, (received.flags & WORK_CROWDED) == 0);
     work_block = block_new(received.offset);
@@ -341,7 +339,7 @@ static PyObject *receive_reply(PyObject *module, PyObject *nothing)
   return with_payload(&received, payload);
 }
 
-// --- The rest
+// --- other functions
 
 static PyObject *attach(PyObject *module, PyObject *args)
 {

@@ -24,8 +24,8 @@ static PyObject *use(PyObject *module, PyObject *args)
   return Py_None;
 }
 
-// fill(array, buffer or bytes): the elements of a BYTES tensor into a contiguous array of objects.
-// Gives how many there are, which may be more or fewer than the array holds.
+// fill(array, buffer or bytes): writes the elements of a BYTES tensor into a contiguous array of
+// objects. Returns their number, which may differ from the array's size.
 static PyObject *fill(PyObject *module, PyObject *args)
 {
   (void)module;

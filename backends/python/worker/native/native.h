@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the worker's extension share: Python's stable ABI of 3.8, the one channel of
-// this process, and small helpers. Everything here is called with the GIL held, and the GIL guards
-// all of the extension's state, unless a function says otherwise.
+// Shared parts of the worker's extension: Python's stable ABI of 3.8, the process's only channel,
+// and small helpers. Everything here is called with the GIL held, and the GIL guards all of the
+// extension's state, unless a function says otherwise.
 #ifndef NEREID_NATIVE_H
 #define NEREID_NATIVE_H
 
@@ -36,7 +36,7 @@ enum native_datatype {
 };
 
 typedef struct datatype_row {
-  const char *name; // as users see it, "FP32"
+  const char *name; // for users, "FP32"
   char kind;        // NumPy's: 'b', 'u', 'i', 'f', 'O'; 0 when NumPy has none
   uint8_t size;     // bytes of an element; 0 for BYTES
   uint8_t dlpack;   // DLDataTypeCode
@@ -44,12 +44,10 @@ typedef struct datatype_row {
 
 extern const datatype_row datatype_rows[DATATYPE_COUNT];
 
-// The most dimensions that a tensor has here; NumPy's own bound is 32 (64 from 2.0 on).
-enum {
-  MAX_NATIVE_RANK = 32
-};
+// The maximum rank of a tensor here; NumPy's own limit is 32 (64 from 2.0 on).
+#define MAX_NATIVE_RANK 32
 
-// NumPy's array interface: what `__array_struct__` gives in a capsule.
+// NumPy's array interface: the contents of the capsule `__array_struct__`.
 typedef struct array_struct {
   int two;
   int nd;
@@ -62,19 +60,17 @@ typedef struct array_struct {
   PyObject *descr;
 } array_struct;
 
-enum {
-  ARRAY_C_CONTIGUOUS = 0x1,
-  ARRAY_ALIGNED = 0x100,
-  ARRAY_NOTSWAPPED = 0x200,
-  ARRAY_WRITEABLE = 0x400
-};
+#define ARRAY_C_CONTIGUOUS 0x1
+#define ARRAY_ALIGNED      0x100
+#define ARRAY_NOTSWAPPED   0x200
+#define ARRAY_WRITEABLE    0x400
 
-// `array.__array_struct__`: the capsule, owned by the caller, that keeps what `*described` points
-// to. NULL with an exception set.
+// `array.__array_struct__`: a capsule, owned by the caller, that keeps `*described` alive. NULL
+// with an exception set.
 PyObject *native_array_struct(PyObject *array, const array_struct **described);
 
-// Attribute and text helpers. Each gives NULL (or -1) with an exception set.
-PyObject *native_text(const char *text, size_t length); // str; bytes that are no UTF-8 survive
+// Attribute and text helpers. Each returns NULL (or -1) with an exception set.
+PyObject *native_text(const char *text, size_t length); // str; invalid UTF-8 survives
 PyObject *native_utf8(PyObject *text);                  // str → bytes, the reverse
 int native_get_u64(PyObject *of, PyObject *name, uint64_t *value);
 
@@ -111,7 +107,7 @@ typedef struct native_names {
 
 extern native_names names;
 
-// The Python classes that decoding makes, given by use().
+// The Python classes of decoded objects, set by use().
 typedef struct native_classes {
   PyObject *tensor;
   PyObject *request;
@@ -122,7 +118,7 @@ typedef struct native_classes {
 
 extern native_classes classes;
 
-// A new object of a class with slots only, none of them set.
+// A new object of a class that has only slots, all unset.
 PyObject *native_instance(PyObject *of);
 
 #endif

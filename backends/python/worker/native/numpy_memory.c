@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that NumPy calls for an array's memory, and how they are set.
+// The memory functions for NumPy's arrays, and how they are installed.
 #include "numpy_memory.h"
 
 #include "fork.h"
@@ -22,15 +22,13 @@ typedef struct data_handler {
   data_allocator allocator;
 } data_handler;
 
-enum {
-  SET_HANDLER = 304, // places in numpy's table of functions
-  GET_HANDLER = 305,
-  MIN_BYTES = 64 << 10,    // smaller arrays are copied sooner than placed
-  MAX_ZEROED = 64 << 20,   // zeroed arrays beyond this may be meant to stay untouched
-  HEAD = CHANNEL_ALIGNMENT // before the data
-};
+#define SET_HANDLER 304 // indices in numpy's table of functions
+#define GET_HANDLER 305
+#define MIN_BYTES   (64 << 10)        // smaller arrays are cheaper to copy
+#define MAX_ZEROED  (64 << 20)        // larger zeroed arrays may be meant to stay untouched
+#define HEAD        CHANNEL_ALIGNMENT // before the data
 
-// What is in the head. It is this process's own: nobody else writes to its region.
+// The head before the data. No other process writes to this region.
 typedef struct array_head {
   size_t size;
   fork_piece piece;
@@ -38,9 +36,9 @@ typedef struct array_head {
 
 static_assert(sizeof(array_head) <= HEAD, "the head has no room");
 
-static data_allocator usual; // NumPy's own, for all that is not in the region
+static data_allocator usual; // NumPy's own, for all other arrays
 
-// The functions below are called from any thread, with or without the GIL; so may the channel's be.
+// Any thread may call the functions below, with or without the GIL, as the channel's functions.
 
 static void *take(size_t size)
 {
@@ -119,7 +117,7 @@ static data_handler handler = {
     .allocator = {NULL, allocate, allocate_zeroed, reallocate, release},
 };
 
-// place_arrays(numpy's _ARRAY_API): from now on in this context, i.e. thread.
+// place_arrays(numpy's _ARRAY_API): installs the functions in this context, i.e. this thread
 static PyObject *place_arrays(PyObject *module, PyObject *table)
 {
   (void)module;
@@ -132,7 +130,7 @@ static PyObject *place_arrays(PyObject *module, PyObject *table)
   const data_handler *known = present == NULL ? NULL : PyCapsule_GetPointer(present, "mem_handler");
   bool is_usual = known != NULL && known != &handler && known->version == 1;
   if (is_usual)
-    usual = known->allocator; // NumPy keeps its own for ever
+    usual = known->allocator; // NumPy's own lives for ever
   Py_XDECREF(present);
   if (PyErr_Occurred())
     return NULL;

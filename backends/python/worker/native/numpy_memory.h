@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large arrays in this worker's region: NumPy's data allocator (NEP 49, NumPy 1.22 and later). An
-// output that was computed there is named in the answer, not copied into it.
+// output computed there is named in the answer instead of copied.
 #ifndef NEREID_NUMPY_MEMORY_H
 #define NEREID_NUMPY_MEMORY_H
 

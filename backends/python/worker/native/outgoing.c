@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  GIL_WORTH = 256 << 10, // bytes: copies longer than this let other threads run
-  NAMED_LEAST = 16 << 10 // bytes: less is copied sooner than told to be nobody else's
-};
+#define GIL_WORTH   (256 << 10) // bytes: longer copies release the GIL
+#define NAMED_LEAST (16 << 10)  // bytes: smaller arrays are cheaper to copy than to check (sole.h)
 
 void outgoing_clear(outgoing *self)
 {
@@ -32,7 +30,7 @@ static outgoing_tensor *next_tensor(outgoing *self)
 {
   if (self->count == self->room) {
     size_t room = self->room == 0 ? 4 : self->room * 2;
-    outgoing_tensor *grown = reallocarray(self->tensors, room, sizeof *grown);
+    outgoing_tensor *grown = reallocarray(self->tensors, room, sizeof(*grown));
     if (grown == NULL) {
       PyErr_NoMemory();
       return NULL;
@@ -70,7 +68,7 @@ static bool from_buffer(outgoing_tensor *tensor, const buffer_view *view)
   return set_shape(tensor, view->rank, view->shape);
 }
 
-// An array's dtype can be changed after a tensor was made of it.
+// False also when the array's dtype was changed after the tensor was made.
 static bool has_datatype(const array_struct *described, unsigned datatype)
 {
   return datatype != 0 && datatype < DATATYPE_COUNT && datatype != DATATYPE_BYTES &&
@@ -79,7 +77,7 @@ static bool has_datatype(const array_struct *described, unsigned datatype)
          (described->flags & ARRAY_NOTSWAPPED) != 0;
 }
 
-// The elements of a BYTES tensor, as they were when it was made.
+// The elements of a BYTES tensor, taken when it was made.
 static bool from_elements(outgoing_tensor *tensor, PyObject *object, PyObject *items)
 {
   PyObject *shape = PyObject_GetAttr(object, names._shape);
@@ -121,7 +119,7 @@ static bool from_array(outgoing_tensor *tensor, PyObject *array)
   return true;
 }
 
-// The name as bytes; NULL with an exception when the server would refuse it.
+// The name as bytes. NULL with an exception set when the server would refuse it.
 static PyObject *name_bytes(PyObject *name)
 {
   PyObject *bytes = native_utf8(name);
@@ -213,9 +211,9 @@ static void copy_all(const outgoing *self, size_t total)
   }
 }
 
-// ---- what is on devices
+// ---- tensors on devices
 
-// Of a range that this worker took.
+// A range that this worker took.
 typedef struct taken {
   int device;
   void *address;
@@ -230,7 +228,7 @@ static void give_range_back(void *owner)
 
 static PyObject *keep_range(const outgoing_tensor *tensor, void *address)
 {
-  taken *made = malloc(sizeof *made);
+  taken *made = malloc(sizeof(*made));
   if (made == NULL) {
     device_give_back(tensor->device, address);
     return PyErr_NoMemory();
@@ -247,7 +245,7 @@ static bool copy_on_device(const outgoing_tensor *tensor, void *to, gpu_memory_k
 {
   char what[MAX_PROTOCOL_NAME + 16];
   const gpu_place from = {.kind = GPU_MEMORY_DEVICE, .device = tensor->device};
-  snprintf(what, sizeof what, "tensor '%s'", PyBytes_AsString(tensor->name));
+  snprintf(what, sizeof(what), "tensor '%s'", PyBytes_AsString(tensor->name));
   error *e = device_copy(tensor->device, to, (gpu_place){.kind = kind, .device = tensor->device},
                          tensor->data, from, tensor->size, what);
   if (e != NULL)
@@ -255,7 +253,8 @@ static bool copy_on_device(const outgoing_tensor *tensor, void *to, gpu_memory_k
   return e == NULL;
 }
 
-// In the region when the device is through with it; or it is to move to the CPU.
+// Copies the tensor into the region, unless it is there already, or marks it to move to the CPU.
+// The device may still be copying afterwards.
 static bool place_on_device(outgoing_tensor *tensor)
 {
   error *e;
@@ -275,8 +274,8 @@ static bool place_on_device(outgoing_tensor *tensor)
   return tensor->is_named && copy_on_device(tensor, address, GPU_MEMORY_DEVICE);
 }
 
-// Waits for the copies of all tensors. Those that have failed are named; the device may be through
-// with some of them only.
+// Waits for the copies of all tensors. The error names the first tensor of the failed device, some
+// of whose copies may have succeeded.
 static bool await_devices(const outgoing *self)
 {
   error *failure = NULL;
@@ -310,7 +309,7 @@ static bool place_all(outgoing *self)
     }
   if (!self->is_on_device)
     return true;
-  is_good &= await_devices(self); // also after an error: what was copied to is given back
+  is_good &= await_devices(self); // also after an error, because the destinations are freed
   for (size_t i = 0; i < self->count; i++) {
     outgoing_tensor *tensor = &self->tensors[i];
     if (!is_good || tensor->range == NULL)
@@ -335,7 +334,7 @@ static bool move_to_cpu(const outgoing *self)
   return !moves || (await_devices(self) && is_good);
 }
 
-// The arrays that the message names, in a list, are the loan's.
+// Puts the arrays that the message names into a list for the loan.
 static bool keep_named(outgoing *self)
 {
   for (size_t i = 0; i < self->count; i++) {

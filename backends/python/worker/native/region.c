@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host has yet to read, ring by ring, and what that lends.
+// The messages of each ring that the host has not finished with, and their loans.
 #include "region.h"
 
 #include "block.h"
 
 #include <stdlib.h>
 
-// The loans of one ring, oldest first: a circle that grows.
+// The loans of one ring, oldest first: a ring buffer that grows.
 typedef struct loan_queue {
   struct lent {
     region_loan loan;
@@ -24,7 +24,7 @@ static bool queue_reserve(loan_queue *queue)
   if (queue->length < queue->room)
     return true;
   size_t room = queue->room == 0 ? 64 : queue->room * 2;
-  struct lent *grown = calloc(room, sizeof *grown);
+  struct lent *grown = calloc(room, sizeof(*grown));
   if (grown == NULL)
     return false;
   for (size_t i = 0; i < queue->length; i++)
@@ -47,7 +47,7 @@ static void reclaim(channel_ring ring)
   if (queue->length == 0)
     return;
   uint64_t finished = channel_finished(native_channel, ring);
-  // Letting go of an array runs anybody's code, which may come back here: the entry is gone before.
+  // Freeing an array may run any code and re-enter here, so the entry is removed first.
   while (queue->length > 0 && queue->lent[queue->first].count <= finished) {
     region_loan loan = queue->lent[queue->first].loan;
     queue->first = (queue->first + 1) & (queue->room - 1);
@@ -96,8 +96,7 @@ bool region_send(channel_ring ring, const channel_message *message, region_loan 
     region_end_loan(loan);
     return false;
   }
-  // Other threads may have sent after this message: then the loan ends a little later than it
-  // could.
+  // Other threads may have sent messages after this one: then the loan ends a little late.
   *count = channel_sent(native_channel, ring);
   loan_queue *queue = &queues[ring];
   if (!queue_reserve(queue)) {

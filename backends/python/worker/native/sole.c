@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the references that the answer has itself, in a table by object, and compares them with
-// the counts of the objects. Twice over the same ways: first to count, then to tell who is held.
+// Counts the answer's own references in a table by object, and compares them with the objects'
+// reference counts. Walks the same paths twice: first to count, then to find objects held
+// elsewhere.
 #include "sole.h"
 
 #include "block.h"
@@ -10,8 +11,8 @@
 
 typedef struct holding {
   PyObject *object;
-  uint32_t found; // references that are the answer's
-  bool is_held;   // by others too, or something above it is
+  uint32_t found; // the answer's own references
+  bool is_held;   // another holder has it, or an object above it
 } holding;
 
 // Open addressing, never more than half full.
@@ -19,7 +20,7 @@ typedef struct sole_table {
   holding *entries;
   size_t room; // a power of two
   size_t count;
-  bool is_telling; // the second time
+  bool is_telling; // the second walk
 } sole_table;
 
 static PyTypeObject *array_type;
@@ -40,7 +41,7 @@ static bool reserve(sole_table *self)
   if (self->count * 2 < self->room)
     return true;
   sole_table grown = {.room = self->room == 0 ? 64 : self->room * 2, .count = self->count};
-  grown.entries = calloc(grown.room, sizeof *grown.entries);
+  grown.entries = calloc(grown.room, sizeof(*grown.entries));
   if (grown.entries == NULL)
     return PyErr_NoMemory() != NULL;
   for (size_t i = 0; i < self->room; i++)
@@ -52,14 +53,15 @@ static bool reserve(sole_table *self)
   return true;
 }
 
-// The count of CPython itself, which the stable ABI of 3.14 keeps in the lower half.
+// CPython's reference count; the stable ABI of 3.14 keeps it in the lower half.
 static uint32_t references(PyObject *object)
 {
   return (uint32_t)Py_REFCNT(object);
 }
 
-// One way of the answer to `object`, from something that is held or not; `ours`: references that
-// this walk has now. `*is_new`: what is below it is to be walked, too. False with an exception set.
+// The walk reaches `object` from an object that is held elsewhere or not. `ours`: references that
+// the walk itself has now. `*is_new`: the objects below it must be walked too. False with an
+// exception set.
 static bool reach(sole_table *self, PyObject *object, bool *is_held, uint32_t ours, bool *is_new)
 {
   if (!self->is_telling && !reserve(self))
@@ -79,8 +81,8 @@ static bool reach(sole_table *self, PyObject *object, bool *is_held, uint32_t ou
   return true;
 }
 
-// What an array is a view of, or a Buffer that was taken from a capsule of this worker: a new
-// reference, NULL with an exception set. None: there is nothing, or nothing is known of it.
+// The object that an array is a view of, or the Buffer behind a Buffer taken from this worker's own
+// capsule: a new reference; NULL with an exception set. None: there is none, or it is unknown.
 static PyObject *below(PyObject *array)
 {
   if (Py_TYPE(array) == array_type)
@@ -92,17 +94,18 @@ static PyObject *below(PyObject *array)
   return found;
 }
 
-// Whether all ways to its memory are known when those to the object and what is below it are.
+// Whether the references to the object and to the objects below it are all that can lead to its
+// memory.
 static bool is_understood(PyObject *array)
 {
   buffer_view view;
   if (!buffer_get(array, &view))
     return Py_TYPE(array) == array_type;
-  return !view.is_writable || dlpack_behind(array) != NULL; // not a framework's
+  return !view.is_writable || dlpack_behind(array) != NULL; // not a framework's memory
 }
 
-// An array, what it is a view of, and so on to who owns the memory. `array` is the walk's, and
-// let go of.
+// Walks an array, the object that it is a view of, and so on to the owner of the memory. Takes over
+// the reference `array`.
 static bool reach_array(sole_table *self, PyObject *array, bool is_held)
 {
   for (;;) {
@@ -120,7 +123,7 @@ static bool reach_array(sole_table *self, PyObject *array, bool is_held)
   }
 }
 
-// A tensor's array or Buffer, when it has one.
+// Walks a tensor's array or Buffer, if it has one.
 static bool reach_part(sole_table *self, PyObject *tensor, PyObject *name, bool is_held)
 {
   PyObject *part = PyObject_GetAttr(tensor, name);
@@ -163,9 +166,8 @@ static bool reach_all(sole_table *self, PyObject *list, PyObject *name)
   return count >= 0;
 }
 
-// Whether somebody else could come to the array or Buffer, which has been walked: 1, 0, or -1 with
-// an exception set. A weak reference is a way to it; memory that is not an array's may be
-// anybody's.
+// Whether another holder could reach the array or Buffer, which has been walked: 1, 0, or -1 with
+// an exception set. A weak reference counts; memory that no array owns may be held by anything.
 static int is_open(const sole_table *self, PyObject *array)
 {
   const holding *entry = find(self, array);
@@ -184,7 +186,7 @@ static int is_open(const sole_table *self, PyObject *array)
   return is_base_open;
 }
 
-// Of those on a device the region is asked when they are placed.
+// Tensors on devices count, because their place is decided later.
 static bool may_be_named(const outgoing_tensor *tensor)
 {
   return tensor->is_named || tensor->device >= 0;
@@ -198,7 +200,7 @@ static bool check(sole_table *self, outgoing *made, PyObject *requests, PyObject
       return false;
     for (size_t i = 0; time == 0 && i < made->count; i++)
       if (made->tensors[i].array != NULL)
-        find(self, made->tensors[i].array)->found++; // what is collected keeps it
+        find(self, made->tensors[i].array)->found++; // the collected tensor holds a reference
   }
   for (size_t i = 0; i < made->count; i++) {
     outgoing_tensor *tensor = &made->tensors[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The private mapping, and which of its pages were written to.
+// The private mapping, and the check which of its pages were written to.
 #include "writable.h"
 
 #include "native.h"
@@ -11,21 +11,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-  COPIES_AFTER_WRITING = 64, // a page that is written to costs more than a copy of it
-  STEP = 4 << 20,            // by so much more becomes writable at a time
-  ENTRIES = 512,             // of the page table that are looked at together
-  ENTRY_IS_SHARED = 61       // bits of an entry: 62 and 63 say that there is a page
-};
+#define COPIES_AFTER_WRITING 64        // tensors; a written page costs more than a copy of it
+#define STEP                 (4 << 20) // bytes that become writable at a time
+#define ENTRIES              512       // of the page table, read at a time
+#define ENTRY_IS_SHARED      61        // bit of an entry; bits 62 and 63 say that there is a page
 
-static uint8_t *map; // NULL: there is none, or this is a child process
+static uint8_t *map; // NULL: none, or this is a child process
 static size_t map_size;
-static size_t writable_end; // as much of it, from its beginning, may be written to
+static size_t writable_end; // the mapping is writable up to here
 static size_t page;
-static unsigned copies;     // so many tensors are not given, as the model may write to them
-static int page_table = -1; // /proc/self/pagemap; -1: it cannot be read
+static unsigned copies; // this many further tensors are copied, because the model may write to them
+static int page_table = -1; // /proc/self/pagemap; -1: not readable
 
-// A child has the pages as they are, and never more of the host's.
+// A child keeps its current pages and gets no more of the host's.
 static void forget_map(void)
 {
   map = NULL;
@@ -45,7 +43,8 @@ void writable_attach(int descriptor)
   page_table = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 }
 
-// What is writable counts as private memory, so it is no more than tensors have needed.
+// Writable memory counts as private memory, so only as much is made writable as tensors have
+// needed.
 static bool reserve(size_t end)
 {
   if (end <= writable_end)
@@ -72,13 +71,13 @@ void *writable_take(const void *address, size_t size)
   return reserve(end) ? map + offset : NULL;
 }
 
-// Whether one of the pages has become this process's own; also when that cannot be told.
+// Whether one of the pages has become private; true also when that is unknown.
 static bool is_written(const uint8_t *taken, size_t count)
 {
   uint64_t entries[ENTRIES];
-  off_t at = (off_t)((uintptr_t)taken / page * sizeof *entries);
+  off_t at = (off_t)((uintptr_t)taken / page * sizeof(*entries));
   while (count > 0) {
-    size_t some = count < ENTRIES ? count : ENTRIES, bytes = some * sizeof *entries;
+    size_t some = count < ENTRIES ? count : ENTRIES, bytes = some * sizeof(*entries);
     if (pread(page_table, entries, bytes, at) != (ssize_t)bytes)
       return true;
     for (size_t i = 0; i < some; i++)
@@ -98,7 +97,7 @@ void writable_give_back(void *taken, size_t size)
   if (!is_written(taken, count))
     return;
   copies = COPIES_AFTER_WRITING;
-  // Old contents would be seen in place of the next tensor's.
+  // The old contents would appear in place of the next tensor's.
   if (madvise(taken, count * page, MADV_DONTNEED) != 0) {
     perror("cannot forget what a model has written to an input");
     abort();

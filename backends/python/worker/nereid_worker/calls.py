@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to the server: who waits for which reply. One thread, started with the first call, receives all replies."""
+"""Calls to the server, and threads waiting for replies. One thread, started with the first call, receives all replies."""
 
 import _thread
 import itertools
@@ -44,24 +44,24 @@ FORGOTTEN = 2  # flags of RESPONSE: see codec/protocol.h
 AGAIN = 4
 
 _ids = itertools.count(1)
-# What gets the replies of a call: a function of (flags, value, payload), called on the receiving thread. An entry goes
-# with its final reply.
+# The receivers of replies: functions of (flags, value, payload), called on the receiving thread. An entry is removed with
+# the call's final reply.
 _sinks = {}
-# Inputs of calls that lie on a device, until the server does not read them any more.
+# Inputs of calls that lie on a device, kept until the server no longer reads them.
 _lent = {}
 _start_lock = threading.Lock()
 _is_started = False
-_receiver = None  # the number of the receiving thread
+_receiver = None  # the identifier of the receiving thread
 
-execution = 0  # the number of the one that runs on the thread of work; 0: none
-own_threads = 0  # beside the main thread, as far as they are not the model's
+execution = 0  # the number of the main thread's current execution; 0: none
+own_threads = 0  # the worker's own threads besides the main thread
 _thread_of_work = _thread.get_ident()
-# The execution that a task is, and its requests: what such a task calls it awaits, before it answers.
+# Tasks that are executions, and their requests: a task awaits the calls that it makes before it answers.
 coroutines = weakref.WeakKeyDictionary()
 
 
 def waits():
-    """The execution that a wait of the calling thread keeps from its end; 0: none."""
+    """The execution that cannot end while the calling thread waits; 0: none."""
     return execution if _thread.get_ident() == _thread_of_work else 0
 
 
@@ -71,16 +71,16 @@ def is_shared():
 
 
 def is_shared_coroutine(requests):
-    """The same of an execution that is a coroutine, where another task may answer too."""
+    """The same for an execution that is a coroutine, where another task may answer too."""
     if not any(request._sender and request._sender._is_taken for request in requests):
         return False
-    import asyncio  # its caller has done so
+    import asyncio  # the caller has imported it already
 
     return _thread._count() > own_threads or any(task not in coroutines for task in asyncio.all_tasks())
 
 
 def text(value):
-    """A text as it is on the wire."""
+    """A text in wire format."""
     value = as_text(value, "a name")
     if "\0" in value:
         raise TritonModelException(f"a name cannot contain NUL: {value!r:.200}")
@@ -89,7 +89,7 @@ def text(value):
 
 
 def error_of(payload):
-    """(code, message) of a failed reply."""
+    """The (code, message) of a failed reply."""
     code, length = struct.unpack_from("=II", payload)
     return code, payload[8 : 8 + length].decode("utf-8", "replace")
 
@@ -112,14 +112,14 @@ def _receive_all():
     except ConnectionError:
         pass  # the host is gone; the process ends
     except BaseException:
-        # Nobody would ever hear of a reply again: the host starts a new worker, and says why.
+        # No reply would ever arrive again, so the process ends; the host starts a new worker and reports why.
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
         os._exit(1)
 
 
 def register(sink):
-    """A number for a call whose replies go to `sink`."""
+    """Returns a number for a call whose replies go to `sink`."""
     global _is_started, own_threads
     if not _is_started:
         with _start_lock:
@@ -161,13 +161,13 @@ class Waiter:
 
 
 def check_may_wait():
-    """Raises in a destructor that runs, by chance, on the thread that would receive the reply."""
+    """Raises in a destructor that happens to run on the thread that would receive the reply."""
     if _thread.get_ident() == _receiver:
         raise TritonModelException("the server cannot be asked from here: the answer could not arrive")
 
 
 def ask(kind, value=0, flags=0, control=None):
-    """Calls and waits. Gives (value, payload); TritonModelException with the server's message when it failed."""
+    """Calls and waits. Returns (value, payload); raises TritonModelException with the server's message on failure."""
     check_may_wait()
     waiter = Waiter()
     id = register(waiter)
@@ -183,6 +183,6 @@ def ask(kind, value=0, flags=0, control=None):
 
 
 def tell(kind, value=0):
-    """Calls, and does not care for the reply."""
+    """Calls without waiting for a reply."""
     id = register(None)
     _nereid.call(kind, 0, id, value, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that load, unload and ask for other models."""
+"""Models that load, unload and check other models."""
 
 import struct
 
@@ -20,7 +20,7 @@ def _bytes(content):
 
 
 def load_model(model_name, config="", files=None):
-    """Loads a model, with a configuration (JSON) and files (path → bytes) in place of those of the repository."""
+    """Loads a model. A configuration (JSON) and files (path → bytes) replace those of the repository."""
     if files is not None and not isinstance(files, dict):
         raise TritonModelException(
             f"failed to load model '{model_name}', files should be a dictionary of file paths and file contents"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong: in a request (TritonError, an answer) and in the use of this interface (TritonModelException)."""
+"""Errors of a request (TritonError, sent as an answer) and of using this interface (TritonModelException)."""
 
 from .texts import Named, as_text, shown
 
 
 class TritonModelException(Exception):
-    """This interface was used wrongly, or a call to the server failed."""
+    """A wrong use of this interface, or a failed call to the server."""
 
 
 class ErrorCode(Named):
@@ -22,7 +22,7 @@ class ErrorCode(Named):
 
 
 class TritonError:
-    """The error that a request is answered with. Not an exception: it is put into an InferenceResponse."""
+    """An error that answers a request. Not an exception: put it into an InferenceResponse."""
 
     __slots__ = ("_message", "_code")
 

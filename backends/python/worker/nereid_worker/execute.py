@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executing a batch: the model's `execute`, the checks of what it returns, and the answer."""
+"""Executes a batch: runs the model's `execute`, checks its result, and answers."""
 
 import threading
 import types
@@ -17,7 +17,7 @@ _DECOUPLED = 16
 
 
 class _WrongReturn(Exception):
-    """What execute returned is not what it must return."""
+    """execute returned something else than it must."""
 
 
 class Executor:
@@ -26,17 +26,17 @@ class Executor:
         self._name = loaded.instance_name
         self._loop = None
         self._is_stopped = False
-        self._running = set()  # coroutines' futures, so that they live
+        self._running = set()  # references to coroutines' futures, which keep them alive
 
     def run(self, work):
-        """Executes and answers. The requests are let go of before the answer, so that it can give their memory back."""
+        """Executes and answers. Drops the requests before the answer, so that the answer can release their memory."""
         requests = work.pop()
         kind, flags, id, value = work
         logger.levels = flags & 15
         calls.execution = id
         logger.requests = requests
         try:
-            # Looked up each time: a model may put another in its place. What it does to its list is its affair.
+            # Looked up each time, because a model may replace it. The model may also change its own list of requests.
             execute = getattr(self._loaded.instance, "execute", None)
             if execute is None:
                 raise _WrongReturn(f"Python model {self._loaded.file} does not implement `execute` method.")
@@ -44,7 +44,7 @@ class Executor:
             if responses is None:
                 responses = self._none_returned(requests)
             elif type(responses) is list:
-                responses = responses[:]  # nobody else's, as make_answer needs it
+                responses = responses[:]  # a list of its own, as make_answer needs
                 self._check(requests, responses, flags)
                 if rescheduled:
                     responses = self._marked(requests, responses)
@@ -59,7 +59,7 @@ class Executor:
         _nereid.answer(kind, id, message)
 
     def _answer(self, requests, responses):
-        """The answer to all. A tensor that cannot be copied from its device is the fault of its request alone."""
+        """The answer to all requests. If a tensor cannot be copied from its device, only its request fails."""
         try:
             return _nereid.make_answer(requests, responses)
         except TritonModelException:
@@ -75,14 +75,14 @@ class Executor:
         return _nereid.make_answer(requests, kept)
 
     def _none_returned(self, requests):
-        """Every response comes by a sender. The end of the last reference to a request is the end of its sender."""
+        """All responses come through senders. A sender ends with the last reference to its request."""
         for request in requests:
             request._own_sender()
         responses = [None] * len(requests)
         return self._marked(requests, responses) if rescheduled else responses
 
     def _marked(self, requests, responses):
-        """The responses, with True for those that are to go again."""
+        """The responses, with True for requests to be rescheduled."""
         marked = list(responses)
         for i, request in enumerate(requests):
             if request._handle in rescheduled:
@@ -108,7 +108,7 @@ class Executor:
             )
 
     def _check(self, requests, responses, flags):
-        """Raises unless there is an InferenceResponse, or None, for each request."""
+        """Raises unless there is an InferenceResponse or None for each request."""
         if flags & _DECOUPLED:
             self._refuse_decoupled(flags)
         if len(requests) != len(responses):
@@ -144,7 +144,7 @@ class Executor:
         return text
 
     def _failed(self, requests, problem):
-        """Errors for all requests that have not been answered wholly. A context that a framework has broken ends the worker, with the answer."""
+        """Errors for all requests that have no complete answer. If a framework has broken a context, the worker ends with the answer."""
         _nereid.device_check()
         text = self._explain(requests, problem)
         failed = InferenceResponse(error=TritonError(text))
@@ -155,13 +155,13 @@ class Executor:
             was_open = sender._close() if sender else True
             request._sender = sender or False
             if was_open and sender and sender._sent > 0:
-                sender._send_error(text)  # the way that its responses go: the answer could overtake them
+                sender._send_error(text)  # sent like its responses, because the answer could overtake them
                 responses.append(False)
             else:
                 responses.append(failed if was_open else None)
         return responses
 
-    # --- Coroutines: they run on a loop of their own, and their responses are sent when they are there.
+    # --- Coroutines run on an event loop of their own, and their responses are sent when they are ready.
 
     def _start(self, requests, coroutine, flags, id):
         import asyncio  # costs as much to import as half of NumPy
@@ -180,7 +180,7 @@ class Executor:
         import asyncio
 
         asyncio.set_event_loop(self._loop)
-        while not self._is_stopped:  # a model may stop it
+        while not self._is_stopped:  # a model may stop the loop
             self._loop.run_forever()
 
     async def _finish(self, requests, coroutine, flags, id):
@@ -208,7 +208,7 @@ class Executor:
                 _nereid.call(calls.RESPONSE, FINAL, request._handle, 0, message)
 
     def _again(self, requests, flags):
-        """Has those go again that are to. A decoupled model's have been released by now."""
+        """Reschedules the requests that are marked. A decoupled model's requests have been released already."""
         for request in requests:
             if request._handle in rescheduled:
                 rescheduled.discard(request._handle)
@@ -216,7 +216,7 @@ class Executor:
                     _nereid.call(calls.RESPONSE, calls.AGAIN, request._handle, 0, None)
 
     def _messages(self, requests, responses, flags):
-        """The checked responses, ready to be sent; none is sent when one is wrong."""
+        """The checked responses, ready to be sent. If one is wrong, none is sent."""
         if len(responses) == len(requests):
             made = [
                 _nereid.make_response(request._requested, response) if isinstance(response, InferenceResponse) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logger: lines of the model in the server's log. Levels that are off cost one test."""
+"""Logger: writes a model's lines to the server's log. A level that is off costs one test."""
 
 import os
 import struct
@@ -12,7 +12,7 @@ from .texts import Named, as_text, shown
 
 _CALL_LOG = 3
 _MAX_MESSAGE = 1 << 20  # bytes of a message
-_MOST_IDS = 255  # and of ids
+_MOST_IDS = 255  # bytes of request ids
 
 
 class LogLevel(Named):
@@ -24,13 +24,13 @@ class LogLevel(Named):
     VERBOSE = 3
 
 
-# Which levels are on, a bit (1 << level) for each; the server says with each batch of requests.
+# The levels that are on, one bit (1 << level) for each; every batch of requests updates it.
 levels = 0b0111
 
 # The requests that the main thread executes.
 requests = ()
 
-_OF_WORKER = 16  # a flag of lines that are not the model's own
+_OF_WORKER = 16  # flag of lines from the worker itself
 _MAIN = threading.main_thread().ident
 
 
@@ -51,7 +51,7 @@ def _write(level_bit, message, frame, about=None):
 
 
 def failed(about, message):
-    """Logs what became of requests."""
+    """Logs the outcome of requests."""
     if levels & 4:
         _write(4 | _OF_WORKER, message, sys._getframe(1), about)
 

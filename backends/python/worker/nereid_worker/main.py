@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the process does: takes one piece of work after the other, and answers each."""
+"""The process's loop: takes one piece of work after another, and answers each."""
 
 import atexit
 import os
@@ -33,7 +33,7 @@ class Worker:
 
     def load(self, payload):
         self._loaded = loaded = Loaded(_read_text(payload))
-        import inspect  # NumPy has done so
+        import inspect  # NumPy has imported it already
 
         is_coroutine = inspect.iscoroutinefunction(getattr(loaded.kind, "execute", None))
         return struct.pack("=BBB", loaded.has("auto_complete_config"), is_coroutine, loaded.has("is_ready"))
@@ -52,7 +52,7 @@ class Worker:
         self._loaded.initialize(arguments)
         self._executor = Executor(self._loaded)
         request.may_call = True
-        place_arrays()  # what initialize made, weights above all, is not for the server
+        place_arrays()  # initialize's arrays, mainly weights, are not sent to the server
         return b""
 
     def is_ready(self, payload):
@@ -106,7 +106,7 @@ class Worker:
 
 
 def _leave():
-    """Ends the process without the interpreter's own end, which may wait for threads; exit handlers run."""
+    """Ends the process. Exit handlers run, but not the interpreter's own end, which may wait for threads."""
     try:
         atexit._run_exitfuncs()
     except BaseException:

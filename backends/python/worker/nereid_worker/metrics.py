@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom metrics: families and their metrics live in the server; these objects hold their numbers."""
+"""Custom metrics. Families and metrics live in the server; these objects hold their numbers."""
 
 import json
 import struct

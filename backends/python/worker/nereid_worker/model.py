@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding and importing the model's code, in the way and with the search path that Triton's stub has."""
+"""Finds and imports the model's code, in the same way and with the same search path as Triton's stub."""
 
 import importlib
 import importlib.machinery
@@ -14,7 +14,7 @@ _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class LoadFailed(Exception):
-    """Why a model cannot be used; its text is all that is to be said."""
+    """A model cannot be used; the text says why."""
 
 
 def import_utils():
@@ -40,7 +40,7 @@ def import_utils():
 
 
 def keep_unchanged(directory):
-    """What Python would write beside the model's modules would be a change of the model: the next load, or a poll, would load it again."""
+    """Stops Python from writing beside the model's modules: the next load or poll would see a change and load the model again."""
     loader, below = importlib.machinery.SourceFileLoader, os.path.join(directory, "")
     write = loader.set_data
 
@@ -64,7 +64,7 @@ class Loaded:
         for directory in about["search"]:
             sys.path.append(directory)
         sys.path.append("")  # the server's working directory
-        os.stat(self.file)  # says which file is missing, and why; the import names the module only
+        os.stat(self.file)  # the error names the missing file and the cause; import names only the module
         importlib.invalidate_caches()
         module = importlib.import_module(about["module"])
         self.kind = module.TritonPythonModel
@@ -74,7 +74,7 @@ class Loaded:
         return hasattr(self.kind, name)
 
     def complete(self, config):
-        """The configuration, JSON, after the model's auto_complete_config."""
+        """The configuration (JSON) after the model's auto_complete_config."""
         described = self.utils.ModelConfig(config)
         if self.has("auto_complete_config"):
             described = self.kind.auto_complete_config(described)
@@ -102,14 +102,14 @@ class Loaded:
         return self.instance.is_ready()
 
     def finalize(self):
-        """Lets go of the model's object too, so that its __del__ runs: the interpreter has no end of its own."""
+        """Drops the model's object, so that its __del__ runs: the process ends without the interpreter's own end."""
         instance, self.instance = self.instance, None
         if hasattr(instance, "finalize"):
             instance.finalize()
 
 
 def _is_models(code):
-    """Is this the model's, or what it uses: neither the worker nor what imports modules?"""
+    """Whether this is the model's code or a library's, neither the worker's nor the import system's."""
     file = code.co_filename
     return not file.startswith(_WORKER) and not file.startswith("<frozen importlib") and "/importlib/" not in file
 
@@ -123,7 +123,7 @@ def _own_frames_left_out(problem):
 
 
 def _said(problem):
-    """str() of an exception of which nothing is known."""
+    """str() of an exception of any kind, which may fail."""
     try:
         return str(problem)[:_MAX_TEXT]
     except BaseException as another:
@@ -131,8 +131,8 @@ def _said(problem):
 
 
 def located(problem):
-    """An exception and the model's frames that it came through, innermost first, in Triton's words. A syntax error says its
-    file and line itself."""
+    """An exception and the model's frames that it passed, innermost first, in Triton's words. A syntax error names its file
+    and line itself."""
     import traceback
 
     headline = f"{type(problem).__name__}: {_said(problem) or '<EMPTY MESSAGE>'}"
@@ -146,7 +146,7 @@ def located(problem):
 
 
 def reason_and_traceback(problem):
-    """What a load's failure says to who asked for it, and in full for the log."""
+    """The short reason of a failed load, for the caller, and the full text for the log."""
     import traceback
 
     if isinstance(problem, LoadFailed):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ModelConfig: what `auto_complete_config` fills in. It adds and completes; what the user has set stays."""
+"""ModelConfig: completed by `auto_complete_config`. It only adds; the user's settings stay."""
 
 import json
 

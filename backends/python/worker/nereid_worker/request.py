@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InferenceRequest: what `execute` gets, and what a model makes to call another model."""
+"""InferenceRequest: passed to `execute`, and made by models to call other models."""
 
 import queue
 import struct
@@ -27,18 +27,18 @@ _LENDS = 64
 MEMORY_GPU = 0
 MEMORY_CPU = 1
 
-# Handles of requests that are to go again when `execute` has returned.
+# Handles of requests to be rescheduled when `execute` has returned.
 rescheduled = set()
 
-# Senders of requests that went again, by correlation id, as long as the models keep them.
+# Senders of rescheduled requests, by correlation id, as long as the models keep them.
 _kept = weakref.WeakValueDictionary()
 
-# Whether calls to models are allowed: not before the model is initialized, and not while it is finalized.
+# Whether calls to models are allowed: not before the model is initialized, nor while it is finalized.
 may_call = False
 
 
 class PreferredMemory:
-    """Where the outputs of a call should lie; without it they lie where the called model puts them."""
+    """The place of a call's outputs. Without it the called model decides."""
 
     __slots__ = ("_flags",)
 
@@ -63,8 +63,8 @@ class InferenceTrace:
 
 
 class InferenceRequest:
-    # _handle: the server's number of it; 0 for one that the model made. _sender: None, a sender, or False when
-    # the request has been answered. The last three are only those of requests that the model made.
+    # _handle: the server's number; 0 for a request that the model made. _sender: None, a sender, or False when the
+    # request has been answered. Only requests that the model made have the last three.
     __slots__ = (
         "_handle",
         "_request_id",
@@ -173,7 +173,7 @@ class InferenceRequest:
             rescheduled.discard(self._handle)
 
     def _go_again(self):
-        """Its sender stays only where the model may send any number of responses."""
+        """Its sender stays only if the model may send any number of responses."""
         rescheduled.discard(self._handle)
         if self._decoupled:
             sender = self._own_sender()
@@ -206,7 +206,7 @@ class InferenceRequest:
     # --- Calls to other models
 
     def exec(self, decoupled=False):
-        """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
+        """Returns the response of another model; with decoupled=True an iterator of its responses. Errors are responses."""
         if decoupled:
             return self._start(ResponseIterator(), _DECOUPLED)
         calls.check_may_wait()
@@ -214,8 +214,8 @@ class InferenceRequest:
         return _response_of(*self._start(calls.Waiter(), _waits(execution), execution).wait())
 
     def async_exec(self, decoupled=False):
-        """The same as an awaitable. Calls that are under way together run together."""
-        import asyncio  # its caller has done so
+        """The same as an awaitable. Open calls run concurrently."""
+        import asyncio  # the caller has imported it already
 
         loop = asyncio.get_running_loop()
         if decoupled:
@@ -229,8 +229,8 @@ class InferenceRequest:
         return self._start(_Awaited(loop), flags, execution).future
 
     def _start(self, sink, flags, execution=0):
-        """Sends the inference, whose replies go to `sink` and for which `execution` waits, if any. The inputs are the
-        caller's again when it returns."""
+        """Sends the inference. Replies go to `sink`; `execution` is the execution that waits for them, if any. After the
+        return the caller may change the inputs."""
         if not may_call:
             raise TritonModelException("BLS is only supported during the 'execute' function.")
         message, kept = _nereid.make_infer(self._head(), self._inputs)
@@ -248,7 +248,7 @@ class InferenceRequest:
         return sink
 
     def _head(self):
-        """The control part of the call up to its inputs."""
+        """The call's control part before its inputs."""
         try:
             return self._packed_head()
         except struct.error as problem:
@@ -294,7 +294,7 @@ class _Awaited:
         try:
             self._loop.call_soon_threadsafe(_settle, self.future, _response_of(flags, value, payload))
         except RuntimeError:
-            pass  # the loop is closed, nobody waits
+            pass  # the loop is closed, so nothing waits
 
 
 def _settle(future, response):
@@ -312,7 +312,7 @@ def _response_of(flags, value, payload):
 
 
 class ResponseIterator:
-    """The responses of a decoupled call, as they come; a second pass gives them again."""
+    """The responses of a decoupled call, as they arrive; a second pass gives them again."""
 
     def __init__(self):
         self._queue = queue.SimpleQueue()
@@ -346,6 +346,6 @@ class ResponseIterator:
         return response
 
     def cancel(self):
-        """Asks the model to stop; responses that it sends nevertheless still come."""
+        """Asks the model to stop; responses that it still sends arrive as usual."""
         if not self._is_finished and self.id:
             _nereid.call(calls.INFER_CANCEL, 0, self.id, 0, None)

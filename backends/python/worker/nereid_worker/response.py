@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InferenceResponse, and what is common to requests and responses: parameters."""
+"""InferenceResponse, and parameters, which requests and responses have in common."""
 
 import json
 
@@ -8,7 +8,7 @@ from .tensor import Tensor
 
 
 def _check(key, what, text):
-    """Raises unless the server can hold the text of this parameter."""
+    """Raises unless the server can hold this parameter's text."""
     if "\0" in text:
         raise TritonModelException(f"{what} cannot contain NUL: {key!r:.200}")
     try:
@@ -18,7 +18,7 @@ def _check(key, what, text):
 
 
 def parameters_text(parameters):
-    """The JSON of a dict of parameters; nothing for none."""
+    """A dict of parameters as JSON; empty for none."""
     if not parameters:
         return ""
     if not isinstance(parameters, dict):

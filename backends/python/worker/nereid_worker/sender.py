@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InferenceResponseSender: responses that are sent, from any thread, rather than returned by `execute`."""
+"""InferenceResponseSender: sends responses from any thread, instead of returning them from `execute`."""
 
 import _thread
 
@@ -23,12 +23,12 @@ class InferenceResponseSender:
         self._decoupled = decoupled
         self._closed = False
         self._sent = 0
-        self._is_taken = False  # by the model
-        self._goes_again = False  # its request, which has another sender then
-        self._elder = None  # one of an earlier time that the model has kept: the end is that one's
+        self._is_taken = False  # the model has asked for it
+        self._goes_again = False  # the request is rescheduled and has another sender then
+        self._elder = None  # the request's earlier sender, if the model has kept it: that one sends the end
 
     def send(self, response=None, flags=0):
-        """Sends a response, or none, with flags: TRITONSERVER_RESPONSE_COMPLETE_FINAL says that no more come."""
+        """Sends a response, or none. The flag TRITONSERVER_RESPONSE_COMPLETE_FINAL says that no more follow."""
         if flags != 0 and flags != FINAL:
             raise TritonModelException("Unable to send response. Unsupported flag provided.")
         if flags == 0 and response is None:
@@ -42,7 +42,7 @@ class InferenceResponseSender:
         _nereid.call(calls.RESPONSE, flags, self._handle, 0, message)
 
     def _count(self, has_response, flags):
-        """Checks that this response may come now, and counts it."""
+        """Checks that this response is allowed now, and counts it."""
         with _state:
             if not self._decoupled:
                 if has_response and self._sent > 0:
@@ -66,14 +66,14 @@ class InferenceResponseSender:
         return calls.ask(calls.IS_CANCELLED, self._handle)[0] == 1
 
     def _close(self):
-        """Nothing more may be sent. False when that was so already."""
+        """Forbids further responses. False when they were forbidden already."""
         with _state:
             was_open = not self._closed
             self._closed = True
         return was_open
 
     def _fail(self, message):
-        """Ends a request that is still open with an error."""
+        """Ends a request that is still open, with an error."""
         if self._close():
             self._send_error(message)
 
@@ -82,7 +82,7 @@ class InferenceResponseSender:
         _nereid.call(calls.RESPONSE, FINAL, self._handle, 0, _nereid.make_response((), failed))
 
     def __del__(self):
-        # The last chance to answer: nobody can send any more. No lock is taken, since this may run within any code.
+        # The last chance to answer: no other reference is left. Takes no lock, since this may run within any code.
         if self._closed:
             return
         self._closed = True

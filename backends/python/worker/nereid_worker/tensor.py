@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor: a name with an array. Those of a request look at the server's memory and make their array when asked."""
+"""Tensor: a name with an array. A request's tensor refers to the server's memory and makes its array on demand."""
 
 import weakref
 
@@ -36,12 +36,12 @@ _DEVICE_CPU = 1
 _DEVICE_CUDA = 2
 _DEVICE_CUDA_HOST = 3
 
-_LEGACY_STREAM = 1  # what None says of a consumer on a device
-_VERSION = (1, 0)  # of DLPack, that is spoken to those who ask for one
+_LEGACY_STREAM = 1  # what None means for a consumer on a device
+_VERSION = (1, 0)  # the DLPack version for consumers that ask for one
 
 
 def _slow_code(dtype):
-    """The number of a dtype that is not spelled as those of the table; fixed-length bytes count as BYTES."""
+    """The number of a dtype that is not in the table; fixed-length bytes count as BYTES."""
     if dtype.kind == "S":
         return BYTES
     for known, code in _CODES.items():
@@ -58,7 +58,7 @@ def _name_of(name):
 
 
 def _refuse_array(name, array):
-    """Raises unless an array that is not plainly NumPy's can be sent: a masked one's data are not what it shows."""
+    """Raises unless a special kind of array can be sent: a masked array's data differ from its visible values."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"tensor '{name}' needs a numpy.ndarray, not {type(array).__name__}")
     if not isinstance(array.data, memoryview):
@@ -68,10 +68,10 @@ def _refuse_array(name, array):
 
 
 class Tensor:
-    """Tensor(name, array). The array is not copied: numbers are read when the response is sent, BYTES are taken now."""
+    """Tensor(name, array). The array is not copied: numbers are read when the response is sent, BYTES are read now."""
 
-    # _buffer: a _nereid.Buffer, or None when the tensor was made from _array, or a tuple, the elements of BYTES that it
-    # was made from. _shape: a tuple, or None: _array's.
+    # _buffer: a _nereid.Buffer; None when the tensor was made from _array; or a tuple of the elements of BYTES that it was
+    # made from. _shape: a tuple; None: _array's shape.
     __slots__ = ("_name", "_dtype", "_shape", "_array", "_buffer", "__weakref__")
 
     def __init__(self, name, array):
@@ -106,7 +106,7 @@ class Tensor:
         return type(self._buffer) is not _nereid.Buffer or self._buffer.device < 0
 
     def as_numpy(self):
-        """The array, the same each time. What is written to a request's is seen in the array alone, not in the tensor."""
+        """The array, the same object each time. Writing to a request's array changes only the array, not the tensor."""
         array = self._array
         if array is None:
             array = self._array = self._make_array()
@@ -131,7 +131,7 @@ class Tensor:
         return array if array.flags.writeable else array.copy()
 
     def to_dlpack(self):
-        """A DLPack capsule. Of a request's tensor on the CPU it holds a copy, since a consumer may write to it."""
+        """A DLPack capsule. For a request's tensor on the CPU it holds a copy, because a consumer may write to it."""
         return self._capsule(None, False)
 
     def _capsule(self, stream, is_versioned):
@@ -182,7 +182,7 @@ def _capsule_of(tensor):
 
 
 def _stream_of(device):
-    """The stream of this worker that a producer's data is to be ready on."""
+    """This worker's stream, on which a producer must make its data ready."""
     try:
         return _nereid.device_stream(device)
     except TritonModelException as problem:
@@ -193,7 +193,7 @@ def _stream_of(device):
 
 
 def place_arrays():
-    """Lets large arrays that this thread makes lie where the server can read them. Not known before NumPy 1.22."""
+    """Makes this thread's large arrays lie where the server can read them. Needs NumPy 1.22."""
     if tuple(map(int, np.__version__.split(".")[:2])) < (1, 22):
         return
     core = getattr(np, "_core", None) or np.core

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that models give: str, or bytes, as Triton takes them (an element of a BYTES tensor is bytes)."""
+"""Texts from models: str, or bytes, which Triton takes too (an element of a BYTES tensor is bytes)."""
 
 import enum
 
 
 class Named(enum.IntEnum):
-    """Numbers that print as their names, under every Python, as those of Triton's compiled classes do."""
+    """Numbers that print as their names under every Python, as those of Triton's compiled classes."""
 
     __str__ = enum.Enum.__str__
 
@@ -22,5 +22,5 @@ def as_text(value, what):
 
 
 def shown(text):
-    """A text for people: the server's texts end at a NUL."""
+    """A text for people, cut at a NUL: the server's texts end there."""
     return text.replace("\0", " ")

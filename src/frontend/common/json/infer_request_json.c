@@ -410,8 +410,10 @@ error *binary_tensors_split(infer_request_json *request, const char *model, slic
           "unexpected size for input '%s', expecting %zu additional bytes for model "
           "'%s': binary_data_size is %zu, %zu bytes are left%s",
           input->name, input->binary_size - binary.size, model, input->binary_size, binary.size,
-          binary.size > 0 ? ""
-                          : " behind the JSON, whose size Inference-Header-Content-Length says");
+          binary.size > 0
+              ? ""
+              : " behind the JSON, whose size the header Inference-Header-Content-Length "
+                "says (without it, the whole body is JSON)");
     input->data = binary.data;
     input->data_size = input->binary_size;
     if (input->binary_size == 0) // the binary part may be NULL

@@ -98,6 +98,16 @@ static bool is_behind_comma(const json_cursor *c)
   return before > c->begin && before[-1] == ',';
 }
 
+// What to do about a common fault at the cursor.
+static const char *advice_for(const json_cursor *c)
+{
+  if (is_behind_comma(c))
+    return ": remove the comma before it";
+  if (text_begins_typographic_quote(c->at, (size_t)(c->end - c->at)))
+    return ": a typographic quote, write \" in its place";
+  return *c->at == '\'' ? ": write \" in place of '" : "";
+}
+
 // "expected <what>, got <what stands at the cursor> at byte <n>"
 static void describe(const json_cursor *c, const char *expected, char *out, size_t out_size)
 {
@@ -121,8 +131,7 @@ static void describe(const json_cursor *c, const char *expected, char *out, size
              (unsigned char)*c->at, (size_t)(c->at - c->begin));
   else
     snprintf(out, out_size, "expected %s, got '%s%s' at byte %zu%s", expected, excerpt,
-             kept < left ? "…" : "", (size_t)(c->at - c->begin),
-             is_behind_comma(c) ? ": remove the comma before it" : "");
+             kept < left ? "…" : "", (size_t)(c->at - c->begin), advice_for(c));
 }
 
 error *json_fail_syntax(const json_cursor *c, const json_path *path, const char *expected)

@@ -5,6 +5,8 @@
 #include "frontend/common/observe/frontend_log.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +55,15 @@ arrival *acceptor_take(acceptor *a, bool is_full, bool *waits)
   else if (next.socket_fd >= 0)
     close(next.socket_fd); // no memory for it: its client sees that at once
   return taken;
+}
+
+size_t acceptor_waiting(const acceptor *a)
+{
+  struct tcp_info info = {0};
+  socklen_t size = sizeof(info);
+  bool told = acceptor_is_open(a) &&
+              getsockopt(a->socket->socket_fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
+  return told ? info.tcpi_unacked : 0; // of a listening socket: the backlog's length
 }
 
 void acceptor_close(acceptor *a)

@@ -34,6 +34,9 @@ bool acceptor_watch(acceptor *a, bool watched);
 // without memory for its arrival is closed.
 arrival *acceptor_take(acceptor *a, bool is_full, bool *waits);
 
+// How many clients wait to be accepted, as far as the kernel tells: it does of TCP.
+size_t acceptor_waiting(const acceptor *a);
+
 // Idempotent.
 void acceptor_close(acceptor *a);
 

@@ -369,15 +369,20 @@ static error *check_span(const shared_region *r, uint64_t offset, uint64_t byte_
 {
   size_t end;
   if (offset >= r->byte_size)
-    return error_new(ERROR_INVALID_ARG, "Invalid offset for shared memory region: '%s'", r->name);
+    return error_new(ERROR_INVALID_ARG,
+                     "Invalid offset for shared memory region: '%s': offset %" PRIu64
+                     ", expected less than its %zu bytes",
+                     r->name, offset, r->byte_size);
   if (!checked_add_size(offset, byte_size, &end))
     return error_new(ERROR_INVALID_ARG,
                      "Integer overflow detected: byte_size (%" PRIu64 ") + offset (%" PRIu64
                      ") exceeds maximum value (%zu) for region '%s'",
                      byte_size, offset, SIZE_MAX, r->name);
   if (end > r->byte_size)
-    return error_new(ERROR_INVALID_ARG, "Invalid offset + byte size for shared memory region: '%s'",
-                     r->name);
+    return error_new(ERROR_INVALID_ARG,
+                     "Invalid offset + byte size for shared memory region: '%s': offset %" PRIu64
+                     " and byte_size %" PRIu64 ", expected the end within its %zu bytes",
+                     r->name, offset, byte_size, r->byte_size);
   return NULL;
 }
 

@@ -22,33 +22,29 @@ extern const char grpc_descriptor_bytes[] __attribute__((visibility("hidden")));
 extern const char grpc_descriptor_end[] __attribute__((visibility("hidden")));
 
 // FileDescriptorSet, FileDescriptorProto
-enum {
-  SET_FILE = 1,
-  FILE_NAME = 1,
-  FILE_PACKAGE = 2,
-  FILE_MESSAGE = 4,
-  FILE_ENUM = 5,
-  FILE_SERVICE = 6,
-  NAME = 1, // of messages, enums and services
-};
+#define SET_FILE     1
+#define FILE_NAME    1
+#define FILE_PACKAGE 2
+#define FILE_MESSAGE 4
+#define FILE_ENUM    5
+#define FILE_SERVICE 6
+#define NAME         1 // of messages, enums and services
 
 // ServerReflectionRequest and -Response
-enum {
-  ASK_HOST = 1,
-  ASK_FILE = 3,
-  ASK_SYMBOL = 4,
-  ASK_SERVICES = 7,
-  REPLY_HOST = 1,
-  REPLY_REQUEST = 2,
-  REPLY_FILES = 4,
-  REPLY_SERVICES = 6,
-  REPLY_ERROR = 7,
-  FILES_FILE = 1,
-  SERVICES_SERVICE = 1,
-  SERVICE_NAME = 1,
-  ERROR_CODE = 1,
-  ERROR_MESSAGE = 2,
-};
+#define ASK_HOST         1
+#define ASK_FILE         3
+#define ASK_SYMBOL       4
+#define ASK_SERVICES     7
+#define REPLY_HOST       1
+#define REPLY_REQUEST    2
+#define REPLY_FILES      4
+#define REPLY_SERVICES   6
+#define REPLY_ERROR      7
+#define FILES_FILE       1
+#define SERVICES_SERVICE 1
+#define SERVICE_NAME     1
+#define ERROR_CODE       1
+#define ERROR_MESSAGE    2
 
 static slice descriptors(void)
 {

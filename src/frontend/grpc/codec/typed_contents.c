@@ -7,16 +7,14 @@
 
 #include <string.h>
 
-enum {
-  BOOL_CONTENTS = 1,
-  INT_CONTENTS = 2,
-  INT64_CONTENTS = 3,
-  UINT_CONTENTS = 4,
-  UINT64_CONTENTS = 5,
-  FP32_CONTENTS = 6,
-  FP64_CONTENTS = 7,
-  BYTES_CONTENTS = 8,
-};
+#define BOOL_CONTENTS   1
+#define INT_CONTENTS    2
+#define INT64_CONTENTS  3
+#define UINT_CONTENTS   4
+#define UINT64_CONTENTS 5
+#define FP32_CONTENTS   6
+#define FP64_CONTENTS   7
+#define BYTES_CONTENTS  8
 
 static const struct {
   proto_wire_type element;

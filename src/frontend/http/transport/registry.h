@@ -72,6 +72,7 @@ struct connections {
   bool watched;         // the watcher runs
   acceptor acceptor;    // watcher only, as the next
   bool is_unix;         // a Unix socket
+  uint64_t next_ask_ms; // ports are not asked for room before
   size_t peak_count;    // most connections since memory was last given back
   unsigned quiet_ticks; // ticks without a connection since the last arrival
   bool blocks_kept;     // freed blocks are kept until the next tick

@@ -50,14 +50,17 @@ static void give_way(room_giver *g)
 // Closes the oldest connections that have never sent a byte.
 static void close_silent(connections *all)
 {
-  size_t left = ROOM_GIVEN;
+  const size_t waiting = atomic_load(&all->crowded) ? acceptor_waiting(&all->acceptor) : 0;
+  const bool is_crowd = waiting > ROOM_GIVEN;
+  const uint64_t silent_ms = is_crowd ? ROOM_CROWD_MS : ROOM_SILENT_MS;
+  size_t left = is_crowd ? waiting : ROOM_GIVEN;
   const uint64_t now = connections_now_ms();
   LOCK_SCOPE(&all->mutex);
   for (list_node *node = list_last(&all->open); node != NULL && left > 0;
        node = list_previous(&all->open, node)) {
     connection *c = container_of(node, connection, node);
     if (atomic_load(&c->state) != CONNECTION_HEADERS || atomic_load(&c->closing) ||
-        now < atomic_load(&c->since_ms) + ROOM_SILENT_MS || !room_is_silent(c->socket_fd))
+        now < atomic_load(&c->since_ms) + silent_ms || !room_is_silent(c->socket_fd))
       continue;
     atomic_store(&c->closing, true);
     shutdown(c->socket_fd, SHUT_RDWR);
@@ -93,6 +96,16 @@ static bool accept_some(connections *all)
     record_count(all);
   }
   return true;
+}
+
+// While clients wait. When accepting paused, connections may have been silent for too short a time.
+static void ask_for_room(connections *all)
+{
+  const uint64_t now = connections_now_ms();
+  if (now < all->next_ask_ms || !atomic_load(&all->crowded) || !is_full(all))
+    return;
+  all->next_ask_ms = now + ROOM_CROWD_MS;
+  room_ask();
 }
 
 // Resumes accepting when there is room, at most one tick later.
@@ -209,6 +222,8 @@ static int wait_ms(const connections *all, uint64_t next_tick)
   uint64_t now = connections_now_ms();
   if (lingers)
     return LINGER_POLL_MS;
+  if (atomic_load(&all->crowded) && next_tick > now + ROOM_CROWD_MS)
+    return ROOM_CROWD_MS;
   return now >= next_tick ? 0 : (int)(next_tick - now);
 }
 
@@ -248,6 +263,7 @@ static void *watch(void *argument)
       give_memory_back(all);
       next_tick = connections_now_ms() + TICK_MS;
     }
+    ask_for_room(all);
     reconsider_accepting(all);
   }
   return NULL;
