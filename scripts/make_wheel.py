@@ -29,8 +29,12 @@ def output(*command, **options):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
 
 
-def commit_time():
-    return output("git", "-C", str(ROOT), "log", "-1", "--format=%ct").strip()
+def source_time():
+    """The time of the last commit. Sources without commits come from `git archive`, which gives their files that time."""
+    try:
+        return output("git", "-C", str(ROOT), "log", "-1", "--format=%ct", stderr=subprocess.DEVNULL).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return str(int((ROOT / "CMakeLists.txt").stat().st_mtime))
 
 
 def version(build):
@@ -135,7 +139,7 @@ def make(build, directory, scratch):
 
 def main(build, directory):
     os.umask(0o022)
-    os.environ.setdefault("SOURCE_DATE_EPOCH", commit_time())
+    os.environ.setdefault("SOURCE_DATE_EPOCH", source_time())
     with tempfile.TemporaryDirectory() as scratch:
         print(make(pathlib.Path(build), pathlib.Path(directory), pathlib.Path(scratch).resolve()))
 
