@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_Server*: thin calls into core/server. Any thread. Starting, loading, polling and
-// stopping block.
+// TRITONSERVER_Server*: thin calls into core/server. Any thread. Starting, loading, unloading,
+// polling and stopping block.
 #include "core/server.h"
 #include "api/convert.h"
 #include "base/cleanup.h"
