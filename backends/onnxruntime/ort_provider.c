@@ -48,14 +48,14 @@ typedef struct library_walk {
   string_list dirs;    // searched in this order
   string_list seen;    // names
   string_list missing; // names
-  char *unsafe;        // why an existing file was not used; another place may have the library
-  char *why;           // what was wrong with an existing file
+  char *unsafe;        // the first file that others may write, and why; no error by itself
+  char *why;           // the first file that cannot be read or opened, and why
   int cuda;            // the needed major version; 0: unknown
 } library_walk;
 
 static void walk_file(library_walk *self, const char *path);
 
-// ---- where ----
+// ---- directories ----
 
 // Adds all of <packages>/nvidia/*/lib: CUDA 13 has one such directory, CUDA 12 one per package.
 static void add_nvidia_dirs(library_walk *self, const char *packages_dir)
@@ -84,7 +84,7 @@ static void list_dirs(library_walk *self, const char *dir)
   string_list_add_format(&self->dirs, "%s/tensorrt_libs", packages_dir);
 }
 
-// The file of this name, for free(); NULL when no directory has it, or strangers may write it.
+// The first safe file of this name, for free(); NULL: no directory has one.
 static char *find_file(library_walk *self, const char *name)
 {
   for (size_t i = 0; i < self->dirs.count; i++) {
@@ -112,7 +112,7 @@ static bool is_in_process(const char *name)
   return library != NULL;
 }
 
-// Whether the loader finds it. Except when only searching, the library stays open.
+// Whether the loader finds it. With ORT_PROVIDER_OPEN the library stays open.
 static bool loader_finds(const library_walk *self, const char *name)
 {
   const bool keep = self->purpose == ORT_PROVIDER_OPEN;
@@ -141,7 +141,7 @@ static void note_cuda(library_walk *self, const char *name)
     self->cuda = (int)version;
 }
 
-// False: no such library.
+// False: no such library. A second call for the same name returns true.
 static bool walk_library(library_walk *self, const char *name)
 {
   note_cuda(self, name);
@@ -173,7 +173,7 @@ static void walk_file(library_walk *self, const char *path)
   string_list_fini(&names);
 }
 
-// ---- what is said ----
+// ---- messages ----
 
 static void print_list(FILE *stream, const string_list *list, const char *quote)
 {
@@ -236,9 +236,8 @@ static TRITONSERVER_Error *outcome(const library_walk *self, const char *file)
                                                        file, self->why);
 }
 
-// ---- what may be missing ----
+// ---- libraries that may be missing ----
 
-// Warns once, however many sessions there are.
 static void open_later_ones(library_walk *self, const char *file)
 {
   static atomic_bool told;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 typedef enum ort_provider_purpose {
-  ORT_PROVIDER_FIND, // checks whether all exist, without opening them
+  ORT_PROVIDER_FIND, // checks whether all exist; opens none for good
   ORT_PROVIDER_OPEN, // opens them for good
 } ort_provider_purpose;
 
@@ -19,8 +19,9 @@ typedef enum ort_provider_purpose {
 bool ort_provider_exists(const char *dir, const char *file);
 
 // UNAVAILABLE when a library is missing (with all names, the places searched and the pip packages),
-// or does not open. A missing optional one (cuDNN, which only some models need) is a warning. Files
-// that strangers may write, or with `strict` that other users own, are not used.
+// does not open, or ONNX Runtime's own file is unsafe. Files that strangers may write, or with
+// `strict` that other users own, are not used. ORT_PROVIDER_OPEN warns once a process when a
+// library is missing that only some models need (cuDNN, cuFFT, NVRTC).
 TRITONSERVER_Error *ort_provider_libraries(const char *dir, const char *file, bool strict,
                                            ort_provider_purpose purpose);
 

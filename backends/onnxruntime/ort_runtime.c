@@ -52,7 +52,7 @@ static void read_newer(ort_runtime *runtime, const ort_api_base *base)
            sizeof(runtime->add_data_files));
 }
 
-// The directory as ONNX Runtime finds it, which looks there for its providers.
+// The library's directory, where ONNX Runtime looks for its providers; found as ONNX Runtime does.
 static char *dir_of(const void *symbol)
 {
   Dl_info info = {0};

@@ -12,14 +12,14 @@ typedef struct ort_runtime {
   ort_gpu_api gpu; // valid if has_gpu_api
   bool has_gpu_api;
   ort_add_data_files *add_data_files; // AddExternalInitializersFromFilesInMemory; NULL before 1.18
-  const char *path;                   // the library's
-  char *dir;                          // its directory; NULL when unknown
+  const char *path;                   // borrowed from the framework_library
+  char *dir;                          // the library's directory, owned; NULL: unknown
   const char *version;                // "1.20.1", ONNX Runtime's own string
   ort_env *env;
   ort_memory_info *cpu_memory;
   ort_allocator *allocator; // owned by ONNX Runtime
   bool global_threads;
-  bool strict; // what other users own is not used
+  bool strict; // files that other users own are not used
 } ort_runtime;
 
 // The library of a model.
@@ -34,11 +34,12 @@ typedef struct ort_runtime_settings {
   int64_t intra_op_threads;
   int64_t inter_op_threads;
   bool spin;
-  bool strict; // as for the search of frameworks
+  bool strict; // as in ort_runtime
 } ort_runtime_settings;
 
 // Opens the library at `library->path`; a name without a slash is left to the loader. NOT_FOUND
-// when there is no such library, UNSUPPORTED when it is not ONNX Runtime or too old.
+// when there is no such library, UNSUPPORTED when it is not ONNX Runtime or too old. After an
+// error too the caller must call ort_runtime_close.
 TRITONSERVER_Error *ort_runtime_open(framework_library *library);
 
 // Ends the environment; no session may be left. The library stays in the process, because its
@@ -51,14 +52,14 @@ TRITONSERVER_Error *ort_error(const ort_runtime *runtime, ort_status *status_own
 
 #define ORT_RETURN_IF_ERROR(runtime, call) BACKEND_RETURN_IF_ERROR(ort_error(runtime, call))
 
-// Whether instances can be on a GPU. UNSUPPORTED names what the library lacks (it is the CPU's
-// wheel, or older than 1.16); UNAVAILABLE names missing CUDA libraries, which are searched but not
-// opened.
+// Whether instances can be on a GPU. UNSUPPORTED says why the library cannot (it is the CPU's
+// wheel, or older than 1.16); UNAVAILABLE names missing CUDA libraries. It opens none for good.
 TRITONSERVER_Error *ort_runtime_check_gpu(const ort_runtime *runtime);
-// The same for one provider ("CUDAExecutionProvider"), whose libraries are opened.
+// Checks one provider ("CUDAExecutionProvider") in the same way, and opens its libraries for good.
 TRITONSERVER_Error *ort_runtime_open_provider(const ort_runtime *runtime, const char *provider);
 
-// Whether the execution provider `name` is built in. `*all`: a text with all of them, for free().
+// Whether the execution provider `name` is built in. `*all`: the names of all, for free(); may be
+// NULL when memory is short.
 TRITONSERVER_Error *ort_runtime_has_provider(const ort_runtime *runtime, const char *name,
                                              bool *found, char **all);
 

@@ -41,8 +41,9 @@ static inline torch_model *torch_model_of(const framework_model *model)
   return model->state;
 }
 
-// torch_output.c: sets `output` to a tensor's elements, copied if they are not contiguous.
-// INVALID_ARG for elements that no response can have.
+// torch_output.c: sets `output` to a tensor. It names `data` itself, or a copy in the run's arena
+// if the elements are not contiguous. INVALID_ARG for a scalar or too many dimensions, INTERNAL for
+// an impossible shape. An element type that the server lacks gives TRITONSERVER_TYPE_INVALID.
 TRITONSERVER_Error *torch_output_set(framework_run *run, const char *name, int32_t type,
                                      const int64_t *dims, const int64_t *strides, size_t rank,
                                      const void *data, framework_output *output);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of PyTorch's tensors. Instance threads.
+// A tensor of PyTorch as an output of the batch. Instance threads.
 #include "torch_model.h"
 
 #include "backend_error.h"
@@ -14,7 +14,7 @@ void torch_strides(const int64_t *dims, size_t rank, int64_t *strides)
   for (size_t i = rank; i-- > 0;) {
     strides[i] = stride;
     if (dims[i] > 0 && !checked_multiply_int64(stride, dims[i], &stride))
-      stride = 1; // another dimension is 0
+      stride = 1; // an overflow: another dimension is 0, and no stride matters
   }
 }
 

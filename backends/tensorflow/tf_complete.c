@@ -8,9 +8,9 @@
 // What the configured tensors say about batching.
 typedef enum batch_hint {
   BATCH_NO_HINT,
-  BATCH_LIKELY, // a tensor without dimensions is named
-  BATCH_YES,    // dimensions without the batch's
-  BATCH_NO,     // as many dimensions as the model has
+  BATCH_LIKELY, // a configured tensor has no dimensions
+  BATCH_YES,    // one dimension less than in the model: the batch's is missing
+  BATCH_NO,     // any other number of dimensions
 } batch_hint;
 
 static const json_t *list_of(const framework_model *model, const char *key)
@@ -18,7 +18,7 @@ static const json_t *list_of(const framework_model *model, const char *key)
   return json_object_get(model->config, key);
 }
 
-// A tensor without a shape may batch; a scalar does not.
+// Whether each tensor's first dimension is open. Unknown ranks are [-1] here; scalars have none.
 static bool may_batch(const framework_tensors *tensors)
 {
   for (size_t i = 0; i < tensors->count; i++)
@@ -55,7 +55,8 @@ static TRITONSERVER_Error *hint_of(const framework_model *model, const json_t *e
   return NULL;
 }
 
-// A ragged input means that the model batches, whatever the other dimensions.
+// A ragged tensor means that the model batches; later tensors are not looked at. INTERNAL if
+// tensors contradict each other.
 static TRITONSERVER_Error *find_hint(const framework_model *model, batch_hint *hint)
 {
   const struct {
@@ -95,11 +96,11 @@ static TRITONSERVER_Error *complete_batching(framework_model *model, bool *chang
   return framework_complete_batching(model, changed);
 }
 
-// Adds all inputs. Outputs are added only when none is configured.
+// Adds inputs that are not configured; outputs only if none is configured. A graph stays as it is.
 TRITONSERVER_Error *tf_model_complete(framework_model *model, bool *changed)
 {
   if (tf_model_of(model)->is_graph)
-    return NULL; // a graph has only names
+    return NULL; // its file has no signature
   const bool outputs_given = json_array_size(json_object_get(model->config, "output")) > 0;
   BACKEND_RETURN_IF_ERROR(complete_batching(model, changed));
   BACKEND_RETURN_IF_ERROR(

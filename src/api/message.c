@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_Message*: JSON texts. One thread at a time.
+// TRITONSERVER_Message*: JSON texts. One thread at a time uses a message, which owns its text.
 #include "request/message.h"
 
 #include "api/convert.h"

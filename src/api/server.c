@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRITONSERVER_Server*: thin calls into core/server. Any thread; loading, unloading, starting and
-// stopping block.
+// TRITONSERVER_Server*: thin calls into core/server. Any thread. Starting, loading, unloading,
+// polling and stopping block.
 #include "core/server.h"
 #include "api/convert.h"
 #include "base/cleanup.h"
@@ -103,10 +103,10 @@ TRITONSERVER_Error *TRITONSERVER_ServerLoadModel(TRITONSERVER_Server *s, const c
   return error_to_abi(server_load_model(s, model_name, NULL));
 }
 
-// A load's parameters: the text of "config" (NULL: none) and files.
+// A load's parameters: the text of "config" (NULL: none) and files, all borrowed.
 typedef struct load_content {
   const char *config;
-  uploaded_file *files; // owned, room for all parameters
+  uploaded_file *files; // room for as many as there are parameters
   size_t file_count;
 } load_content;
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// Backends with two instances gain from overlapping executions.
+// Two instances: the backend gains from overlapping executions.
 const backend_traits backend_table[] = {
     {.name = "tensorflow",
      .formats = {{"tensorflow_graphdef", "model.graphdef", MODEL_FILE_REGULAR, true, NULL, NULL,

@@ -21,7 +21,7 @@ typedef struct backend_format {
   bool platform_needs_file; // the platform follows only if the file is there or named
   const char *holds;        // a directory is a model if it has this file; NULL: by its name
   const char *beside;       // suffix of a second file that belongs to it, or NULL
-  bool needs_backend;       // applies only where the backend is configured
+  bool needs_backend;       // applies only if the configuration names the backend
 } backend_format;
 
 #define MAX_BACKEND_FORMATS 8 // with the end marker
@@ -29,12 +29,12 @@ typedef struct backend_format {
 typedef struct backend_traits {
   const char *name;
   backend_format formats[MAX_BACKEND_FORMATS];
-  int32_t cpu_instances;   // default count of a group; 0: one
+  int32_t cpu_instances;   // of a group on CPUs without `count`; 0: one
   bool omits_single_sizes; // outputs lack the dimensions configured as 1
-  // For a backend that runs other backends, each a file instead of a library; else NULL:
-  const char *runtime;               // that file
+  // For a backend that runs backends written as a script; else NULL:
+  const char *runtime;               // the script
   const char *environment;           // the file beside it that holds their environment
-  const char *environment_parameter; // of the model's configuration: names it
+  const char *environment_parameter; // the parameter of a model's configuration that names it
   // The daemon sets this variable at its start, unless the operator did:
   const char *variable;
   const char *variable_value;
@@ -49,14 +49,14 @@ const backend_traits *backend_traits_of(const char *name);
 // The name of another backend most like this one; NULL: none is close.
 const char *backend_traits_nearest(const char *name);
 
-// Whether the backend comes with nereid. Nothing is known of others.
+// Whether the backend comes with nereid.
 bool backend_is_own(const char *name);
 
-// Whether a load may complete a configured tensor that lacks its data type or dims. Other backends
-// complete only an empty list of tensors, or nothing.
+// Whether a load may complete a configured tensor that lacks its data type or dims. False: the
+// backend completes only an empty list of tensors, or nothing. Any foreign backend may.
 bool backend_completes_named(const char *name);
 
-// The backend that runs other backends.
+// The backend that runs scripts as backends.
 const backend_traits *backend_traits_runner(void);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The actions, as in Triton: LOAD and UNLOAD in the configuration's order, LOAD_COMPLETE, LOAD_FAIL
-// and UNLOAD_COMPLETE backwards. After LOAD, an agent's error ends that round and is only logged;
-// agents hear what they missed before their ModelFinalize.
+// and UNLOAD_COMPLETE backwards. After LOAD, an agent's error ends that round and is only logged.
+// Before its ModelFinalize an agent hears what it missed (LOAD_FAIL in place of LOAD_COMPLETE).
 #include "core/agent_chain.h"
 
 #include "base/cleanup.h"

@@ -105,8 +105,7 @@ static size_t add_gpu_rows(model_rows *rows, const model_copy *copies, size_t co
   return rows->count - first;
 }
 
-// The sum has no counters of batch sizes (see statistics_add), so that adding a row needs no
-// memory.
+// The sum leaves out batch sizes (see statistics_add), whose rows would need memory.
 static void add_row(model_rows *rows, const model_copy *copies, size_t copy_count)
 {
   size_t at = rows->count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models of a server for one scrape: a row for each version, with the counters of all its
-// copies, followed by a row for each GPU that it has or had instances on. Made and read on the
-// scraper's thread.
+// The models of a server for one scrape: a row for each version, followed by a row for each GPU
+// that it has or had instances on. After a reload a version has several copies: the new model, and
+// old ones that finish their requests. A row sums the counters of all. One thread, the scraper's.
 #ifndef NEREID_CORE_MODEL_ROWS_H
 #define NEREID_CORE_MODEL_ROWS_H
 
@@ -20,9 +20,9 @@ typedef struct model_row {
   statistics sum;
   uint64_t pending;
   uint64_t closed[BATCH_CLOSE_REASON_COUNT];
-  bool was_used;  // it has executed something
-  int32_t device; // the GPU whose counters it has; -1: what was counted on no GPU
-  size_t gpus;    // rows of GPUs that follow
+  bool was_used;  // some counter of requests or batches is not 0
+  int32_t device; // -1: counters of work on no GPU
+  size_t gpus;    // the next so many rows are of GPUs
 } model_row;
 
 typedef struct model_rows {
@@ -34,8 +34,8 @@ typedef struct model_rows {
   bool failed;
 } model_rows;
 
-// False when memory is short: rows may be missing. Holds no lock that requests take: the models are
-// referenced until model_rows_fini.
+// False when memory is short: rows may be missing, and model_rows_fini must be called all the same.
+// Takes no lock that requests take. References the models until model_rows_fini.
 bool model_rows_init(model_rows *rows, live_models *live);
 void model_rows_fini(model_rows *rows);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See rate_limiter.h. One lock around the policy. A thread that waits for a grant sleeps on its
-// permit's own waiter, and is woken after the lock is released.
+// One lock around the policy. A thread that waits for a grant sleeps on its permit's own waiter.
 #include "core/rate_limiter.h"
 
 #include "base/buffer.h"
@@ -17,12 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WOKEN_AFTER 8 // wakes after the lock is released; more are rare
-#define PATIENCE_NS UINT64_C(60000000000)
+#define WOKEN_AFTER 8 // so many threads are woken after the lock is released, further ones under it
+#define PATIENCE_NS UINT64_C(60000000000) // after this wait a warning
 
 struct rate_limiter {
   rate_supply *supplies;
-  pthread_mutex_t lock; // guards what follows, and permits
+  pthread_mutex_t lock; // guards the policy and all permits
   rate_policy policy;
 };
 

@@ -16,31 +16,32 @@
 typedef struct rate_limiter rate_limiter;
 typedef struct rate_permit rate_permit; // an instance's
 
-// Adds to `supplies`, which the operator gave, that there is `count` of a resource. Of two values
-// the smaller counts, as in Triton.
+// Notes in `supplies` that `device` (or RATE_…) has `count` of the resource. If a resource is noted
+// twice, the smaller count is kept, as in Triton.
 error *rate_limiter_supply(setting_list *supplies, const char *name, uint64_t count, int device);
 
-// *l is NULL where the options do not ask for a limiter.
+// *l is NULL with the rate limiter off. The options must outlive the limiter.
 error *rate_limiter_new(const server_options *options, rate_limiter **l);
-void rate_limiter_free(rate_limiter *l); // may be NULL; all permits are free
+void rate_limiter_free(rate_limiter *l); // may be NULL; all permits have left
 
-// The permit for an instance of the group on `device`. INVALID_ARG where it could never run.
+// The permit of a new instance of the group on `device`, until rate_limiter_leave. `group` must
+// live as long. INVALID_ARG if the instance could never run.
 error *rate_limiter_join(rate_limiter *l, const Inference__ModelInstanceGroup *group,
                          int32_t device, rate_permit **permit);
-void rate_limiter_leave(rate_permit *permit); // not granted; may be NULL
+void rate_limiter_leave(rate_permit *permit); // must not be granted; may be NULL
 
 // Grants at once, or not. Takes only the limiter's lock; a scheduler's lock may be held.
 bool rate_limiter_try(rate_permit *permit);
-// Asks; true: granted at once. rate_limiter_wait must follow in any case; it returns whether the
-// permit was granted, false after rate_limiter_end.
+// Asks. rate_limiter_wait must follow, and returns whether the permit was granted: false means that
+// rate_limiter_end was called. True: rate_limiter_wait will not sleep.
 bool rate_limiter_ask(rate_permit *permit);
 bool rate_limiter_wait(rate_permit *permit);
 // Gives the resources back. `executed`: counts as an execution of the instance.
 void rate_limiter_release(rate_permit *permit, bool executed);
-// After an execution, where there is more work: releases and asks at once, so that no instance with
-// a later turn comes between.
+// Releases after an execution and asks again under the same lock, so that no instance with a later
+// turn is granted between. Returns as rate_limiter_ask.
 bool rate_limiter_release_and_ask(rate_permit *permit);
-// rate_limiter_wait does not wait from now on: nothing will be executed any more.
+// From now on rate_limiter_wait does not sleep, and later asks are not granted.
 void rate_limiter_end(rate_permit *permit);
 
 // Adds the total and the used amount of each resource. `l` may be NULL.

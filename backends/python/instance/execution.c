@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define MAX_EXECUTIONS 8  // given to a worker, including the one that it runs
-#define CROWDED_FOR    16 // executions after a crowded one that count as crowded
+#define CROWDED_FOR    16 // executions that count as crowded: a crowded one, and those after it
 
 #define REQUEST_IDS_BYTES 256 // in a log line
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of each ring that the host has not finished with, and their loans.
+// The open loans of each ring.
 #include "region.h"
 
 #include "block.h"
@@ -10,7 +10,7 @@
 typedef struct loan_queue {
   struct lent {
     region_loan loan;
-    uint64_t count;
+    uint64_t count; // the loan ends when so many messages are finished
   } * lent;
   size_t first;
   size_t length;
@@ -96,7 +96,7 @@ bool region_send(channel_ring ring, const channel_message *message, region_loan 
     region_end_loan(loan);
     return false;
   }
-  // Other threads may have sent messages after this one: then the loan ends a little late.
+  // While the GIL was released other threads may have sent too: then the loan ends a little late.
   *count = channel_sent(native_channel, ring);
   loan_queue *queue = &queues[ring];
   if (!queue_reserve(queue)) {
