@@ -315,6 +315,7 @@ def test_every_byte_makes_one_line_cve_2024_0095(start_server, repository, tmp_p
     server.stop()
     assert len(access.read_text().splitlines()) == access.read_bytes().count(b"\n")  # for Python's idea of lines, too
     entries = access.read_bytes().split(b"\n")[asked:-1]
+    entries = [entry for entry in entries if b"/v2/health/ready" not in entry]  # of the start, whose lines may come late
     assert len(entries) == sent and not file.exists()
     assert [entry for entry in entries if re.search(rb"[\x00-\x1f\x7f]", entry)] == []
     if form == "json":
