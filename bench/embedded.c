@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures a server through tritonserver.h, without a front end:
-//   embedded BACKEND_DIRECTORY REPOSITORY MODEL cost COUNT     CPU of the process for one request,
-//   us embedded … MODEL memory COUNT                              anonymous memory for one open
-//   sequence, bytes embedded … MODEL backlog COUNT REQUESTS                    p50 and p99 of the
-//   requests of a sequence that has
-//                                                              a slot, us: alone, and before COUNT
-//                                                              waiting ones
-// The model takes INPUT0, FP32 [1,16]; "backlog" wants one slot. bench/embedded.py compiles this
-// against either library.
+//   embedded BACKEND_DIRECTORY REPOSITORY MODEL MEASUREMENT
+//
+// MEASUREMENT is one of these, and prints:
+//   cost COUNT              processor time of the process for one request, in µs
+//   memory COUNT            anonymous memory for one open sequence, in bytes
+//   backlog COUNT REQUESTS  three times p50 and p99 in µs of a sequence that has a slot (warm-up,
+//                           alone, before COUNT waiting sequences), then the µs that a waiting
+//                           sequence takes to be submitted, and to be answered at the end
+//
+// The model takes INPUT0, FP32 [1,16]; "backlog" needs a model with one slot. bench/embedded.py
+// compiles this against either library.
 #include "plain_memory.h"
 #include "server_end.h"
 #include "triton/core/tritonserver.h"

@@ -41,22 +41,18 @@ def version(build):
     return re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)[1]
 
 
-def binaries(directory):
-    return sorted(path for path in directory.rglob("*") if path.is_file() and path.open("rb").read(4) == b"\x7fELF")
-
-
 def install(build, package):
     """As `cmake --install` lays it out, without what a wheel has no use for or cannot have. A build's identity depends on the directory where it was made."""
     subprocess.run(["cmake", "--install", build, "--prefix", package, "--strip"], check=True, stdout=subprocess.DEVNULL)
     (package / "bin/tritonserver").unlink()  # a link
     shutil.rmtree(package / "include")
-    for path in binaries(package):
+    for path in wheel_sbom.binaries(package):
         subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", path], check=True)
 
 
 def needed_libraries(directory):
     """The libraries of the system that the files in `directory` need, directly or through another library."""
-    told = output("ldd", *binaries(directory), env=os.environ | {"LD_LIBRARY_PATH": str(directory / "lib")})
+    told = output("ldd", *wheel_sbom.binaries(directory), env=os.environ | {"LD_LIBRARY_PATH": str(directory / "lib")})
     if "not found" in told:
         sys.exit(f"make_wheel: a library is not installed:\n{told}")
     found = {pathlib.Path(path).resolve() for path in re.findall(r"=> (/\S+)", told)}

@@ -47,10 +47,14 @@ def library(path, owner, licence):
             "licenses": [{"expression": licence}], "hashes": hashes(path), "evidence": {"occurrences": [{"location": f"nereid.libs/{path.name}"}]}}
 
 
-def dependencies(binaries, libraries):
+def binaries(directory):
+    return sorted(path for path in directory.rglob("*") if path.is_file() and path.open("rb").read(4) == b"\x7fELF")
+
+
+def dependencies(files, libraries):
     """Of nereid's own files together, and of each library."""
     named = {path.name for path in libraries}
-    own = {name for path in binaries if path not in libraries for name in needed(path)}
+    own = {name for path in files if path not in libraries for name in needed(path)}
     return [{"ref": OWN, "dependsOn": sorted(own & named)},
             *({"ref": path.name, "dependsOn": sorted(named.intersection(needed(path)))} for path in libraries)]
 
@@ -59,8 +63,8 @@ def bill(wheel, version, owners, seconds, scratch):
     """`owners`: stem of a library -> its Debian package; `seconds`: the time to name, since 1970; `scratch`: an empty directory."""
     with zipfile.ZipFile(wheel) as file:
         file.extractall(scratch)
-    binaries = sorted(path for path in scratch.rglob("*") if path.is_file() and path.open("rb").read(4) == b"\x7fELF")
-    libraries = [path for path in binaries if path.parent.name == "nereid.libs"]
+    files = binaries(scratch)
+    libraries = [path for path in files if path.parent.name == "nereid.libs"]
     licences = expressions()
     own = {"type": "application", "bom-ref": OWN, "name": OWN, "version": version, "purl": f"pkg:generic/{OWN}@{version}",
            "licenses": [{"expression": "Apache-2.0"}], "hashes": hashes(wheel)}
@@ -68,4 +72,4 @@ def bill(wheel, version, owners, seconds, scratch):
             "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, own["hashes"][0]["content"]).urn,
             "metadata": {"timestamp": datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "component": own},
             "components": [library(path, owners[stem(path.name)], licences[stem(path.name)]) for path in libraries],
-            "dependencies": dependencies(binaries, libraries)}
+            "dependencies": dependencies(files, libraries)}

@@ -61,6 +61,15 @@ bool text_to_uint64(slice text, uint64_t *value)
   return true;
 }
 
+void text_put_hex(char *out, const uint8_t *bytes, size_t count)
+{
+  static const char digits[] = "0123456789abcdef";
+  for (size_t i = 0; i < count; i++) {
+    *out++ = digits[bytes[i] >> 4];
+    *out++ = digits[bytes[i] & 15];
+  }
+}
+
 bool text_to_int64(slice text, int64_t *value)
 {
   bool negative = text.size > 0 && text.data[0] == '-';

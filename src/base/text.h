@@ -20,6 +20,9 @@ bool text_begins_typographic_quote(const char *text, size_t size);
 // Writes the character `code` as UTF-8; returns its size, 1 to 4 bytes.
 size_t text_put_utf8(char *out, uint32_t code);
 
+// Writes the bytes as lowercase hexadecimal digits, 2 * count of them, without a NUL.
+void text_put_hex(char *out, const uint8_t *bytes, size_t count);
+
 // Reads all of `text` as a decimal integer: optional sign, digits. False for anything else and out
 // of range.
 bool text_to_int64(slice text, int64_t *value);

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "core/ensemble_record.h"
 
 #include <errno.h>
@@ -237,13 +238,9 @@ static bool add_inputs(cache_hash *hash, const request *r)
 
 static void write_key(cache_hash *hash, char key[CACHE_KEY_SIZE])
 {
-  static const char digits[] = "0123456789abcdef";
   uint8_t digest[SHA256_DIGEST_SIZE];
   size_t size = end(hash, digest);
-  for (size_t i = 0; i < size; i++) {
-    key[2 * i] = digits[digest[i] >> 4];
-    key[2 * i + 1] = digits[digest[i] & 15];
-  }
+  text_put_hex(key, digest, size);
   key[2 * size] = '\0';
 }
 

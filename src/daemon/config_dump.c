@@ -4,11 +4,12 @@
 
 #include "base/cleanup.h"
 #include "base/slice.h"
+#include "base/text.h"
 #include "frontend/common/observe/abi_error.h"
+#include "frontend/common/policy/access_policy.h"
 
 #include <inttypes.h>
 #include <nettle/sha2.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -36,12 +37,6 @@ static bool names_secret(slice setting)
   return false;
 }
 
-static bool is_reference(const char *value)
-{
-  return strncmp(value, "file:", 5) == 0 || strncmp(value, "cred:", 5) == 0 ||
-         strncmp(value, "env:", 4) == 0;
-}
-
 // Between "://" and the "@" before the path: a name, and often a password.
 static void append_url(buffer *out, const char *text)
 {
@@ -61,7 +56,8 @@ static void append_given(buffer *out, const option *o, const char *text)
   AUTO_BUFFER buffer shown = BUFFER_EMPTY;
   const char *equals = strchr(text, '=');
   slice before = {text, equals == NULL ? 0 : (size_t)(equals - text) + 1};
-  if (equals != NULL && (is_restriction(o) || names_secret(before)) && !is_reference(equals + 1)) {
+  if (equals != NULL && (is_restriction(o) || names_secret(before)) &&
+      !restriction_is_reference(equals + 1)) {
     buffer_append_slice(&shown, before);
     buffer_append_text(&shown, CONFIG_HIDDEN);
   } else {
@@ -163,8 +159,8 @@ static void print_hash(slice text, char hash[CONFIG_HASH_SIZE])
   sha256_init(&context);
   sha256_update(&context, text.size, (const uint8_t *)text.data);
   sha256_digest(&context, sizeof(digest), digest);
-  for (size_t i = 0; i < sizeof(digest); i++)
-    snprintf(hash + 2 * i, 3, "%02x", digest[i]);
+  text_put_hex(hash, digest, sizeof(digest));
+  hash[2 * sizeof(digest)] = '\0';
 }
 
 error *config_dump_print(const daemon_options *options, buffer *out, char hash[CONFIG_HASH_SIZE])

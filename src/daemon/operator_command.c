@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "daemon/commands.h"
 #include "daemon/error_line.h"
+#include "frontend/common/net/listen.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,9 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#define UNIX_PREFIX     "unix:"
 #define ANSWER_SECONDS  60 // the server may ask all its models
 #define ASK_AGAIN_NS    UINT64_C(100000000)
 #define MAX_REPLY_BYTES 65536
@@ -29,20 +28,19 @@
 
 static error *connect_to(const char *address, int *result)
 {
-  const size_t skipped = sizeof(UNIX_PREFIX) - 1;
-  struct sockaddr_un to = {.sun_family = AF_UNIX};
+  struct sockaddr_un to;
+  socklen_t size;
   const struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-  bool is_unix = strncmp(address, UNIX_PREFIX, skipped) == 0;
-  const char *path = is_unix ? address + skipped : "";
-  if (*path == '\0' || strlen(path) >= sizeof(to.sun_path))
+  const char *path = listen_is_unix(address) ? address + sizeof(LISTEN_UNIX_PREFIX) - 1 : "";
+  AUTO_ERROR error *bad = listen_unix_address(path, &to, &size);
+  if (bad != NULL)
     return error_new(ERROR_INVALID_ARG,
                      "--admin-address: '%s', expected the running server's, unix:/<path>, or "
                      "--config=<file> with it",
                      address);
-  memcpy(to.sun_path, path, strlen(path) + 1);
   int s AUTO_CLOSE = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (s < 0 || setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
-      connect(s, (const struct sockaddr *)&to, sizeof(to)) != 0)
+      connect(s, (const struct sockaddr *)&to, size) != 0)
     return error_new(ERROR_UNAVAILABLE, "cannot connect to a server at '%s': %s", address,
                      strerror(errno));
   *result = s;
@@ -50,22 +48,21 @@ static error *connect_to(const char *address, int *result)
   return NULL;
 }
 
+// Reads until the server closes; what is too long is no answer of a server.
 static error *converse(int s, const char *request, buffer *reply)
 {
   if (send(s, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request))
     return error_new(ERROR_UNAVAILABLE, "the server takes no request: %s", strerror(errno));
-  for (;;) {
+  for (ssize_t size = 1; size > 0 && reply->size < MAX_REPLY_BYTES;) {
     char *room = buffer_reserve(reply, MAX_REPLY_BYTES);
-    ssize_t size =
-        room == NULL || reply->size >= MAX_REPLY_BYTES ? -1 : recv(s, room, MAX_REPLY_BYTES, 0);
     if (room == NULL)
       return error_no_memory();
+    size = recv(s, room, MAX_REPLY_BYTES, 0);
     if (size < 0)
       return error_new(ERROR_UNAVAILABLE, "the server gives no answer: %s", strerror(errno));
-    if (size == 0)
-      return NULL;
     reply->size += (size_t)size;
   }
+  return NULL;
 }
 
 // The JSON of a reply with status 200; else what its "error" says.

@@ -80,11 +80,11 @@ span_id span_id_new(void)
 
 static void append_hex(buffer *out, const uint8_t *bytes, size_t count)
 {
-  static const char digits[] = "0123456789abcdef";
   char *to = buffer_reserve(out, 2 * count);
-  for (size_t i = 0; to != NULL && i < 2 * count; i++)
-    to[i] = digits[i % 2 == 0 ? bytes[i / 2] >> 4 : bytes[i / 2] & 15];
-  out->size += to == NULL ? 0 : 2 * count;
+  if (to == NULL)
+    return;
+  text_put_hex(to, bytes, count);
+  out->size += 2 * count;
 }
 
 void trace_context_print(const uint8_t trace[16], span_id span, slice tracestate, buffer *out)

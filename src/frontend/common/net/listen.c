@@ -20,8 +20,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define UNIX_PREFIX "unix:"
-
 static error *cannot_listen(const char *where, int reason)
 {
   if (reason == EADDRINUSE)
@@ -136,13 +134,14 @@ error *listen_reserve(const listen_options *options, int *socket_fd)
 
 // ---- Unix ----
 
-static error *unix_address(const char *name, struct sockaddr_un *address, socklen_t *size)
+error *listen_unix_address(const char *name, struct sockaddr_un *address, socklen_t *size)
 {
   size_t length = strlen(name);
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
   if (length < 1 + (size_t)(name[0] == '@') || length >= sizeof(address->sun_path))
     return error_new(ERROR_INVALID_ARG,
-                     "'" UNIX_PREFIX "%s' is no address to listen on: expected a path or @<name> "
+                     "'" LISTEN_UNIX_PREFIX
+                     "%s' is no address to listen on: expected a path or @<name> "
                      "of less than %zu bytes, it has %zu",
                      name, sizeof(address->sun_path), length);
   memcpy(address->sun_path, name, length);
@@ -188,10 +187,10 @@ static error *record_file(listen_socket *s)
 
 static error *open_unix(const listen_options *options, listen_socket *s)
 {
-  const char *name = options->address + strlen(UNIX_PREFIX);
+  const char *name = options->address + strlen(LISTEN_UNIX_PREFIX);
   struct sockaddr_un address;
   socklen_t size;
-  RETURN_IF_ERROR(unix_address(name, &address, &size));
+  RETURN_IF_ERROR(listen_unix_address(name, &address, &size));
   s->where = text_copy(slice_of(options->address));
   RETURN_IF_ERROR(out_of_memory_if(s->where));
   s->socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -219,7 +218,7 @@ static error *name_given_unix(const struct sockaddr_un *address, socklen_t size,
   size_t length = size - offsetof(struct sockaddr_un, sun_path);
   bool is_abstract = length > 0 && address->sun_path[0] == '\0';
   const char *name = address->sun_path + is_abstract;
-  buffer_append_format(&text, UNIX_PREFIX "%s%.*s", is_abstract ? "@" : "",
+  buffer_append_format(&text, LISTEN_UNIX_PREFIX "%s%.*s", is_abstract ? "@" : "",
                        (int)(is_abstract ? length - 1 : strnlen(name, length)), name);
   s->is_unix = true;
   s->where = buffer_take_text(&text);
@@ -259,7 +258,7 @@ static error *open_given(const listen_options *options, listen_socket *s)
 
 bool listen_is_unix(const char *address)
 {
-  return text_starts_with(address, UNIX_PREFIX);
+  return text_starts_with(address, LISTEN_UNIX_PREFIX);
 }
 
 error *listen_open(const listen_options *options, listen_socket *s)

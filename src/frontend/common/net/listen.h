@@ -8,6 +8,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define LISTEN_UNIX_PREFIX "unix:"
 
 // Connections that the kernel keeps until they are accepted.
 #define LISTEN_BACKLOG 1024
@@ -39,6 +43,9 @@ error *listen_open(const listen_options *options, listen_socket *s);
 // connects are refused. The caller owns the descriptor, to pass it as `given`. Errors as above.
 error *listen_reserve(const listen_options *options, int *socket_fd);
 bool listen_is_unix(const char *address);
+
+// The address of `name`, which follows LISTEN_UNIX_PREFIX. INVALID_ARG for an empty or a long one.
+error *listen_unix_address(const char *name, struct sockaddr_un *address, socklen_t *size);
 
 // Removes the socket's file, so that nobody connects any more, if it is still the one that
 // listen_open made. Idempotent. The descriptor stays open.

@@ -22,8 +22,8 @@
 
 // What an operator has decided for all listeners together (/v2/nereid/drain). Any thread.
 typedef struct listener_orders {
-  _Atomic bool withdrawn; // the server says that it is not ready, and asks clients to close
-  uint64_t started_ns;    // monotonic, set once: when the server began to start
+  _Atomic bool drained; // the server says that it is not ready, and asks clients to close
+  uint64_t started_ns;  // monotonic, set once: when the server began to start
 } listener_orders;
 
 // The values of flags for a listener (docs/flags.md), and borrowed objects. A limit or timeout of 0
@@ -123,13 +123,13 @@ const char *listener_where(const listener *l);
 // servers before listener_drain.
 void listener_announce_stop(listener *l);
 
-// Whether the listener says that it is not ready: the server stops, or an operator has withdrawn
+// Whether the listener says that it is not ready: the server stops, or an operator has drained
 // it. Any thread.
 static inline bool listener_is_leaving(const listener *l)
 {
   const listener_orders *orders = l->options.orders;
   return atomic_load_explicit(&l->leaving, memory_order_relaxed) ||
-         (orders != NULL && atomic_load_explicit(&orders->withdrawn, memory_order_relaxed));
+         (orders != NULL && atomic_load_explicit(&orders->drained, memory_order_relaxed));
 }
 
 // Stops accepting, tells clients to go, and waits until every request in flight is answered or

@@ -31,8 +31,9 @@ bool room_is_left(room_class who, int last);
 // and how long each must have been silent: a new client is about to send something.
 #define ROOM_GIVEN     16
 #define ROOM_SILENT_MS 1000
-// The same at a port where more clients wait than that, and how often it looks: it closes as many
-// as wait. A client's first bytes come right behind its connection.
+// In a crowd, when more than ROOM_GIVEN clients wait to be accepted, an HTTP port closes as many
+// connections as clients wait, each silent for this long, and repeats it as often. A client's first
+// bytes follow its connection at once.
 #define ROOM_CROWD_MS 100
 
 // Has the peer of a TCP socket never sent a byte?

@@ -85,6 +85,12 @@ static error *read_credential(const char *name, buffer *value)
   return text == NULL ? error_no_memory() : read_value(text, value);
 }
 
+bool restriction_is_reference(const char *value)
+{
+  return text_starts_with(value, "file:") || text_starts_with(value, "cred:") ||
+         text_starts_with(value, "env:");
+}
+
 // Appends the value itself, or what "file:", "cred:" or "env:" refers to.
 static error *resolve_value(const char *text, buffer *value)
 {

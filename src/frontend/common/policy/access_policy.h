@@ -52,6 +52,9 @@ typedef struct restrictions {
 error *restrictions_add(restrictions *set, const char *kind, const char *prefix, const char *text);
 void restrictions_fini(restrictions *set);
 
+// Whether a value only says where the secret is: "file:", "cred:", "env:".
+bool restriction_is_reference(const char *value);
+
 // Returns how many fields of this name (in any case) the request has, and the value of the first.
 typedef size_t restricted_lookup(void *request, const char *name, slice *value);
 

@@ -23,7 +23,7 @@ static void reply_status(exchange *x)
 {
   const listener_orders *orders = x->http->options.orders;
   bool ready = false;
-  bool drained = atomic_load(&orders->withdrawn);
+  bool drained = atomic_load(&orders->drained);
   if (exchange_fail_if(x, TRITONSERVER_ServerIsReady(x->http->server, &ready)))
     return;
   uint64_t age_ns = clock_monotonic_ns() - orders->started_ns;
@@ -41,14 +41,14 @@ void handle_operator_status(exchange *x)
     exchange_run_job(x, JOB_PROBES, reply_status, NULL);
 }
 
-static void order(exchange *x, bool withdrawn)
+static void order(exchange *x, bool drained)
 {
   if (!is_operator(x))
     return;
-  if (atomic_exchange(&x->http->options.orders->withdrawn, withdrawn) != withdrawn)
-    frontend_log_info("%s", withdrawn ? "drained by an operator: not ready, clients are asked to "
-                                        "close their connections"
-                                      : "undrained by an operator: ready as its models are");
+  if (atomic_exchange(&x->http->options.orders->drained, drained) != drained)
+    frontend_log_info("%s", drained ? "drained by an operator: not ready, clients are asked to "
+                                      "close their connections"
+                                    : "undrained by an operator: ready as its models are");
   exchange_run_job(x, JOB_PROBES, reply_status, NULL);
 }
 

@@ -101,8 +101,10 @@ static bool accept_some(connections *all)
 // While clients wait. When accepting paused, connections may have been silent for too short a time.
 static void ask_for_room(connections *all)
 {
+  if (!atomic_load(&all->crowded))
+    return;
   const uint64_t now = connections_now_ms();
-  if (now < all->next_ask_ms || !atomic_load(&all->crowded) || !is_full(all))
+  if (now < all->next_ask_ms || !is_full(all))
     return;
   all->next_ask_ms = now + ROOM_CROWD_MS;
   room_ask();
