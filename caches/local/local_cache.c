@@ -92,19 +92,63 @@ static void drop_entry(TRITONCACHE_Cache *cache, local_entry *entry)
     free_entry(cache, entry);
 }
 
-// Makes room for `bytes`. False: the rest is being read.
-static bool promise(TRITONCACHE_Cache *cache, size_t bytes)
+// ---- room ----
+
+// Entries that nobody reads any more, and whose bytes are returned: they are freed without the
+// lock.
+typedef struct left_entries {
+  lru_entry *first;
+  size_t count; // of all that were evicted
+} left_entries;
+
+static bool evict_one(TRITONCACHE_Cache *cache, left_entries *left)
 {
-  while (true) {
-    pthread_mutex_lock(&cache->lock);
-    bool promised = lru_promise(&cache->lru, bytes);
-    lru_entry *evicted = promised ? NULL : lru_evict(&cache->lru);
-    pthread_mutex_unlock(&cache->lock);
-    if (evicted == NULL)
-      return promised;
-    cache_metric_add(&cache->metrics[METRIC_EVICTIONS], 1);
-    drop_entry(cache, (local_entry *)evicted);
+  lru_entry *evicted = lru_evict(&cache->lru);
+  if (evicted == NULL)
+    return false;
+  left->count++;
+  if (!refcount_drop(&((local_entry *)evicted)->users))
+    return true; // its last reader returns the bytes
+  lru_return(&cache->lru, evicted->bytes);
+  evicted->next = left->first;
+  left->first = evicted;
+  return true;
+}
+
+static void free_left(TRITONCACHE_Cache *cache, left_entries *left)
+{
+  lru_entry *next;
+  for (lru_entry *entry = left->first; entry != NULL; entry = next) {
+    next = entry->next;
+    free(entry);
   }
+  if (left->count > 0)
+    cache_metric_add(&cache->metrics[METRIC_EVICTIONS], (double)left->count);
+}
+
+static TRITONSERVER_Error *already_there(slice key)
+{
+  return backend_error(TRITONSERVER_ERROR_ALREADY_EXISTS, "key '%.*s' already exists",
+                       (int)key.size, key.data);
+}
+
+// Makes room for `bytes` under a key that is not there yet.
+static TRITONSERVER_Error *promise(TRITONCACHE_Cache *cache, slice key, uint64_t hash, size_t bytes)
+{
+  left_entries left = {0};
+  bool promised = false;
+  pthread_mutex_lock(&cache->lock);
+  bool is_there = lru_find(&cache->lru, key, hash) != NULL;
+  while (!is_there && !(promised = lru_promise(&cache->lru, bytes)) && evict_one(cache, &left))
+    continue;
+  pthread_mutex_unlock(&cache->lock);
+  free_left(cache, &left);
+  if (is_there)
+    return already_there(key);
+  return promised
+             ? NULL
+             : TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL,
+                                     "the cache is full, and all that could leave is being read");
 }
 
 // Adds the data's bytes to the entry's own. An error: they exceed the cache's size.
@@ -124,13 +168,10 @@ static TRITONSERVER_Error *entry_bytes(const TRITONCACHE_Cache *cache, size_t da
 static TRITONSERVER_Error *new_entry(TRITONCACHE_Cache *cache, slice key, size_t count,
                                      size_t data_bytes, local_entry **result)
 {
+  uint64_t hash = string_map_hash(key);
   size_t bytes = sizeof(local_entry) + count * sizeof(size_t) + key.size + 2 * sizeof(size_t);
-  TRITONSERVER_Error *e = entry_bytes(cache, data_bytes, &bytes);
-  if (e != NULL)
-    return e;
-  if (!promise(cache, bytes))
-    return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL,
-                                 "the cache is full, and all that could leave is being read");
+  BACKEND_RETURN_IF_ERROR(entry_bytes(cache, data_bytes, &bytes));
+  BACKEND_RETURN_IF_ERROR(promise(cache, key, hash, bytes));
   local_entry *entry = malloc(bytes);
   if (entry == NULL) {
     pthread_mutex_lock(&cache->lock);
@@ -138,7 +179,7 @@ static TRITONSERVER_Error *new_entry(TRITONCACHE_Cache *cache, slice key, size_t
     pthread_mutex_unlock(&cache->lock);
     return backend_error_no_memory("an entry of the response cache");
   }
-  *entry = (local_entry){.known.bytes = bytes, .sizes_count = count};
+  *entry = (local_entry){.known.bytes = bytes, .known.hash = hash, .sizes_count = count};
   refcount_init(&entry->users);
   char *key_text = data_of(entry) + data_bytes;
   memcpy(key_text, key.data, key.size);
@@ -178,12 +219,6 @@ static TRITONSERVER_Error *fill(const local_entry *kept, TRITONCACHE_CacheEntry 
   return TRITONCACHE_Copy(allocator, entry);
 }
 
-static bool has_key(TRITONCACHE_Cache *cache, slice key, uint64_t hash)
-{
-  LOCK_SCOPE(&cache->lock);
-  return lru_find(&cache->lru, key, hash) != NULL;
-}
-
 // False: another thread has added the key first.
 static bool publish(TRITONCACHE_Cache *cache, local_entry *entry)
 {
@@ -197,30 +232,21 @@ static bool publish(TRITONCACHE_Cache *cache, local_entry *entry)
   return true;
 }
 
-static TRITONSERVER_Error *already_there(const char *key)
-{
-  return backend_error(TRITONSERVER_ERROR_ALREADY_EXISTS, "key '%s' already exists", key);
-}
-
 static TRITONSERVER_Error *insert(TRITONCACHE_Cache *cache, const char *key,
                                   TRITONCACHE_CacheEntry *entry, TRITONCACHE_Allocator *allocator)
 {
   size_t count, sum;
   size_t sizes[64];
   local_entry *kept;
-  uint64_t hash = string_map_hash(slice_of(key));
-  if (has_key(cache, slice_of(key), hash))
-    return already_there(key);
   BACKEND_RETURN_IF_ERROR(TRITONCACHE_CacheEntryBufferCount(entry, &count));
   if (count > sizeof(sizes) / sizeof(sizes[0]))
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "more than 64 buffers");
   BACKEND_RETURN_IF_ERROR(read_sizes(entry, sizes, count, &sum));
   BACKEND_RETURN_IF_ERROR(new_entry(cache, slice_of(key), count, sum, &kept));
   memcpy(kept->sizes, sizes, count * sizeof(sizes[0]));
-  kept->known.hash = hash;
   TRITONSERVER_Error *e = fill(kept, entry, allocator);
   if (e == NULL && !publish(cache, kept))
-    e = already_there(key);
+    e = already_there(kept->known.key);
   if (e != NULL)
     free_entry(cache, kept);
   return e;

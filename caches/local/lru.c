@@ -5,9 +5,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define BYTES_A_SLOT 1024 // so that the slots take less than a hundredth of the limit
+#define BYTES_A_SLOT 1024 // so that the slots take about a hundredth of the limit
 #define LEAST_SLOTS  8
 #define MOST_SLOTS   ((size_t)1 << 22)
+#define LINE_BYTES   64
+#define EARLY_LINES  4 // a small entry
 
 static size_t slots_for(size_t limit)
 {
@@ -38,20 +40,39 @@ size_t lru_room(const lru *l)
   return l->limit > slots ? l->limit - slots : 0;
 }
 
-static lru_entry **slot_of(const lru *l, uint64_t hash)
+static lru_slot *slot_of(const lru *l, uint64_t hash)
 {
   return &l->slots[hash & (l->slot_count - 1)];
 }
 
+// One of 64 bits, by those of the hash that do not choose the slot.
+static uint64_t bit_of(uint64_t hash)
+{
+  return (uint64_t)1 << (hash >> 58);
+}
+
+// The search is over and found nothing: the bits of entries that have left go.
+static void forget_left(lru_slot *slot)
+{
+  slot->seen = 0;
+  for (const lru_entry *entry = slot->first; entry != NULL; entry = entry->next)
+    slot->seen |= bit_of(entry->hash);
+}
+
 lru_entry *lru_find(lru *l, slice key, uint64_t hash)
 {
-  lru_entry *entry = *slot_of(l, hash);
+  lru_slot *slot = slot_of(l, hash);
+  if ((slot->seen & bit_of(hash)) == 0)
+    return NULL; // without a look at an entry, whose memory is cold
+  lru_entry *entry = slot->first;
   while (entry != NULL && (entry->hash != hash || !slice_equal(entry->key, key)))
     entry = entry->next;
-  if (entry != NULL) {
-    list_remove(&entry->node);
-    list_prepend(&l->recent, &entry->node);
+  if (entry == NULL) {
+    forget_left(slot);
+    return NULL;
   }
+  list_remove(&entry->node);
+  list_prepend(&l->recent, &entry->node);
   return entry;
 }
 
@@ -69,16 +90,35 @@ void lru_return(lru *l, size_t bytes)
   l->bytes -= bytes;
 }
 
+static lru_entry *before(const lru *l, const lru_entry *entry)
+{
+  list_node *node = list_previous(&l->recent, &entry->node);
+  return node != NULL ? container_of(node, lru_entry, node) : NULL;
+}
+
+// Starts to read what the next two evictions need: that memory is cold.
+static void fetch_early(const lru *l, const lru_entry *leaving)
+{
+  const lru_entry *next = before(l, leaving);
+  const lru_entry *second = next != NULL ? before(l, next) : NULL;
+  if (second == NULL)
+    return;
+  __builtin_prefetch(next->at, 1);
+  for (size_t i = 0; i < EARLY_LINES; i++)
+    __builtin_prefetch((const char *)second + i * LINE_BYTES, 1);
+}
+
 lru_entry *lru_evict(lru *l)
 {
   list_node *last = list_last(&l->recent);
   if (last == NULL)
     return NULL;
   lru_entry *entry = container_of(last, lru_entry, node);
-  lru_entry **at = slot_of(l, entry->hash);
-  while (*at != entry)
-    at = &(*at)->next;
-  *at = entry->next;
+  fetch_early(l, entry);
+  assert(*entry->at == entry);
+  *entry->at = entry->next;
+  if (entry->next != NULL)
+    entry->next->at = entry->at;
   list_remove(&entry->node);
   l->count--;
   return entry;
@@ -86,9 +126,13 @@ lru_entry *lru_evict(lru *l)
 
 void lru_add(lru *l, lru_entry *entry)
 {
-  lru_entry **at = slot_of(l, entry->hash);
-  entry->next = *at;
-  *at = entry;
+  lru_slot *slot = slot_of(l, entry->hash);
+  entry->next = slot->first;
+  entry->at = &slot->first;
+  if (entry->next != NULL)
+    entry->next->at = &entry->next;
+  slot->first = entry;
+  slot->seen |= bit_of(entry->hash);
   list_prepend(&l->recent, &entry->node);
   l->count++;
 }

@@ -12,14 +12,20 @@
 
 typedef struct lru_entry {
   struct lru_entry *next; // in the same slot
+  struct lru_entry **at;  // the pointer to this entry: the slot's, or the `next` before it
   list_node node;
   uint64_t hash;
   slice key;    // lives as long as the entry
   size_t bytes; // the whole entry
 } lru_entry;
 
+typedef struct lru_slot {
+  lru_entry *first;
+  uint64_t seen; // a bit for each hash in the slot, and maybe for some that have left
+} lru_slot;
+
 typedef struct lru {
-  lru_entry **slots;
+  lru_slot *slots;
   size_t slot_count; // a power of two
   size_t limit;      // bytes, including the slots
   size_t bytes;      // taken or promised

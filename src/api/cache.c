@@ -7,7 +7,7 @@
 
 static TRITONSERVER_Error *refuse(const char *what)
 {
-  return error_to_abi(error_new(ERROR_INVALID_ARG, "%s", what));
+  return error_to_abi(error_new_text(ERROR_INVALID_ARG, what));
 }
 
 static bool is_host_memory(const buffer_attributes *a)

@@ -5,7 +5,7 @@
 
 TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char *msg)
 {
-  return error_to_abi(error_new((error_code)code, "%s", msg));
+  return error_to_abi(error_new_text((error_code)code, msg));
 }
 
 void TRITONSERVER_ErrorDelete(TRITONSERVER_Error *e)

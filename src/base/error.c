@@ -52,6 +52,17 @@ error *error_new(error_code code, const char *format, ...)
   return e;
 }
 
+error *error_new_text(error_code code, const char *text)
+{
+  char *copy;
+  size_t size = strlen(text);
+  error *e = error_allocate(code, size, &copy);
+  if (e == NULL)
+    return &out_of_memory;
+  memcpy(copy, text, size + 1);
+  return e;
+}
+
 error *error_no_memory(void)
 {
   return &out_of_memory;

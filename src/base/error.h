@@ -26,6 +26,8 @@ error *error_new(error_code code, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 error *error_new_va(error_code code, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
+// The text as it is, without the cost of a format.
+error *error_new_text(error_code code, const char *text) __attribute__((warn_unused_result));
 
 // The shared "out of memory" error (UNAVAILABLE). Needs no memory; error_free on it does nothing.
 error *error_no_memory(void) __attribute__((warn_unused_result));

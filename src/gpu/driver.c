@@ -73,7 +73,7 @@ error *gpu_driver_open(const gpu_driver **driver)
 {
   pthread_once(&once, open_driver);
   if (opened != OPENED)
-    return error_new(failure_code, "%s", failure);
+    return error_new_text(failure_code, failure);
   *driver = &table;
   return NULL;
 }

@@ -29,5 +29,5 @@ error *gpu_health_lost_error(int device)
   if (hear(device) < GPU_HEALTH_LOST)
     return NULL;
   gpu_health_text(device, text, sizeof(text));
-  return error_new(ERROR_UNAVAILABLE, "%s", text);
+  return error_new_text(ERROR_UNAVAILABLE, text);
 }

@@ -59,7 +59,7 @@ error *gpu_nvml_open(const gpu_nvml **nvml)
 {
   pthread_once(&once, open_library);
   if (failure[0] != '\0')
-    return error_new(failure_code, "%s", failure);
+    return error_new_text(failure_code, failure);
   nvmlReturn_t code = table.nvmlInit_v2();
   if (code != NVML_SUCCESS)
     return error_new(ERROR_UNAVAILABLE, "NVML does not start: %s (%d)", text_of(code), code);

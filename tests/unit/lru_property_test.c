@@ -131,7 +131,7 @@ static void run(uint64_t seed)
 {
   history h = {.random = seed};
   assert_true(lru_init(&h.lru, 64 + (seed % 7) * 4096));
-  h.slots = h.lru.slot_count * sizeof(lru_entry *);
+  h.slots = h.lru.slot_count * sizeof(*h.lru.slots);
   for (size_t i = 0; i < KEYS; i++)
     snprintf(h.items[i].name, sizeof(h.items[i].name), "k%c", (char)('a' + i));
   for (int step = 0; step < STEPS; step++) {

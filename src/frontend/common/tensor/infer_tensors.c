@@ -32,7 +32,7 @@ static error *reserve(infer_tensors *t, size_t size, const char *refusal)
   if (size < UNCOUNTED_BYTES)
     return NULL;
   if (!budget_take_work(t->budget, size))
-    return error_new(ERROR_UNAVAILABLE, "%s", refusal);
+    return error_new_text(ERROR_UNAVAILABLE, refusal);
   t->reserved += size;
   return NULL;
 }
