@@ -2,7 +2,7 @@
 // The entry points of the python backend. The server calls them on load threads (models, instances)
 // and instance threads (execute, ready).
 #include "calls/calls.h"
-#include "instance/instance.h"
+#include "instance/python_instance.h"
 
 #include "backend_entry.h"
 #include "backend_error.h"

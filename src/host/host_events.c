@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a backend's actions on requests as events (isolated/protocol.h). Events from the
+// Writes a backend's actions on requests as events (isolated/isolated_protocol.h). Events from the
 // instance's thread during the execution go with the answer to the batch, if they end the request;
 // all others are sent in messages of their own.
 #include "host/host_state.h"

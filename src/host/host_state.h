@@ -10,7 +10,7 @@
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/model_instances.h"
-#include "isolated/protocol.h"
+#include "isolated/isolated_protocol.h"
 #include "request/request.h"
 #include "request/response_allocator.h"
 

@@ -14,10 +14,10 @@
 #include "base/slice.h"
 #include "base/state.h"
 #include "request/parameter.h"
+#include "request/request_trace.h"
 #include "request/response.h"
 #include "request/statistics.h"
 #include "request/target.h"
-#include "request/trace.h"
 #include "schedule/scheduler.h"
 #include "triton/core/tritonserver.h"
 

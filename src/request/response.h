@@ -10,8 +10,8 @@
 #include "base/slice.h"
 #include "request/buffer_attributes.h"
 #include "request/parameter.h"
+#include "request/request_trace.h"
 #include "request/target.h"
-#include "request/trace.h"
 #include "schedule/ordering.h"
 #include "triton/core/tritonserver.h"
 

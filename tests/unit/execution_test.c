@@ -13,8 +13,8 @@
 #include "codec/protocol.h"
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
-#include "instance/instance.h"
 #include "instance/open_request.h"
+#include "instance/python_instance.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 // of the server, which waits no longer than its timeout.
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
-#include "instance/instance.h"
 #include "instance/open_request.h"
+#include "instance/python_instance.h"
 #include "process/worker_slot.h"
 
 #include "backend_error.h"

@@ -5,7 +5,7 @@
 #define NEREID_PYTHON_OPEN_REQUEST_H
 
 #include "codec/tensor_wire.h"
-#include "instance/instance.h"
+#include "instance/python_instance.h"
 
 // Prepends Triton's words for requests that failed together, unless they are there already.
 TRITONSERVER_Error *python_instance_explain(const python_instance *instance,

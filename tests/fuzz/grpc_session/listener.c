@@ -7,7 +7,7 @@
 #include "frontend/common/policy/access_policy.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/call/call_server.h"
 #include "frontend/grpc/service/methods.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"

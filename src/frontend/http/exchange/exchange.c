@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/http/exchange/exchange_log.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/load_metrics.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -11,8 +11,8 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/http/transport/loop.h"
-#include "frontend/http/transport/registry.h"
+#include "frontend/http/transport/http_loop.h"
+#include "frontend/http/transport/http_registry.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
