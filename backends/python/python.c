@@ -115,7 +115,7 @@ const backend_entry_points backend_entry = {.name = "python",
                                             .instance_free = instance_free,
                                             .execute = python_instance_execute};
 
-// ---- entry points beyond these (executions: instance/execution.c)
+// ---- entry points beyond these (executions: instance/execution_entry.c)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {

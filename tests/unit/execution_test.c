@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executions from requests to their responses (instance/execution.c, open_request.c): what
+// Executions from requests to their responses (instance/execution.h, open_request.c): what
 // becomes of each request, of the slot, and of executions that are begun ahead. The worker, its
 // channel, what is written to it, and the server are played; the table of requests is the real one.
 #include <setjmp.h>

@@ -67,7 +67,7 @@ void python_instance_stop(python_instance *self);
 TRITONSERVER_Error *python_model_complete(python_model *self, const instance_calls *calls_kind);
 python_instance *python_model_take_spare(python_model *self); // NULL: there is none
 
-// TRITONBACKEND_ModelInstanceExecute of instance `self`. execution.c also has the execution
+// TRITONBACKEND_ModelInstanceExecute of instance `self`. execution_entry.c also has the execution
 // functions of backend_extension.h. An error means that no request was touched.
 TRITONSERVER_Error *python_instance_execute(void *self, TRITONBACKEND_ModelInstance *instance,
                                             TRITONBACKEND_Request **requests, uint32_t count);
