@@ -5,6 +5,7 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/container_of.h"
 #include "torch_open.h"
 #include "torch_package.h"
 #include "torch_signature.h"
@@ -59,7 +60,7 @@ typedef struct compiled_run {
 
 static compiled_model *compiled_of(const framework_model *model)
 {
-  return (compiled_model *)torch_model_of(model);
+  return container_of(torch_model_of(model), compiled_model, base);
 }
 
 // The package's error text, on one line.

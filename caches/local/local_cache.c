@@ -22,8 +22,8 @@
 const char NEREID_CacheStaysInProcess = 1;
 
 typedef struct local_entry {
-  lru_entry known; // must be first
-  refcount users;  // the cache, and threads that copy it
+  lru_entry known;
+  refcount users; // the cache, and threads that copy it
   size_t sizes_count;
   size_t sizes[]; // of the buffers, which follow; then the key
 } local_entry;
@@ -103,7 +103,7 @@ static bool promise(TRITONCACHE_Cache *cache, size_t bytes)
     if (evicted == NULL)
       return promised;
     cache_metric_add(&cache->metrics[METRIC_EVICTIONS], 1);
-    drop_entry(cache, (local_entry *)evicted);
+    drop_entry(cache, container_of(evicted, local_entry, known));
   }
 }
 
@@ -232,7 +232,7 @@ static local_entry *find(TRITONCACHE_Cache *cache, slice key)
 {
   uint64_t hash = string_map_hash(key);
   LOCK_SCOPE(&cache->lock);
-  local_entry *entry = (local_entry *)lru_find(&cache->lru, key, hash);
+  local_entry *entry = container_of(lru_find(&cache->lru, key, hash), local_entry, known);
   if (entry != NULL)
     refcount_take(&entry->users);
   return entry;
@@ -320,7 +320,7 @@ TRITONSERVER_Error *TRITONCACHE_CacheFinalize(TRITONCACHE_Cache *cache)
   if (cache == NULL)
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INVALID_ARG, "cache was nullptr");
   while ((entry = lru_evict(&cache->lru)) != NULL)
-    drop_entry(cache, (local_entry *)entry);
+    drop_entry(cache, container_of(entry, local_entry, known));
   cache_metrics_fini(cache->metrics, METRIC_COUNT);
   lru_fini(&cache->lru);
   pthread_mutex_destroy(&cache->lock);

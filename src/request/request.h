@@ -219,7 +219,7 @@ static inline bool request_is_cancelled(const request *r)
 
 static inline request *request_of_item(queue_item *item)
 {
-  return (request *)((char *)item - offsetof(request, item));
+  return container_of(item, request, item);
 }
 
 // On the thread that owns the request.

@@ -17,6 +17,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#define TRIES 8 // names for the directory
+
 static const char PREFIX[] = "nereid-environments-";
 
 typedef enum entry_state {
@@ -92,9 +94,6 @@ static TRITONSERVER_Error *failure(const char *doing, const char *path)
 
 static TRITONSERVER_Error *make_base(environment_cache *self)
 {
-  enum {
-    TRIES = 8
-  };
   if (self->base != NULL)
     return NULL;
   remove_left(self->parent);

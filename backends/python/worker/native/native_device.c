@@ -105,17 +105,17 @@ error *device_synchronize(int device)
   return e;
 }
 
+// Streams in the protocol of __dlpack__, by number.
+#define STREAM_LEGACY     1
+#define STREAM_PER_THREAD 2 // the thread is unknown
+
 error *device_order(int device, int64_t consumer)
 {
-  enum {
-    LEGACY = 1,
-    PER_THREAD = 2 // the thread is unknown
-  };
   own_device *self = &devices[device];
   gpu_stream theirs = {.device = device,
-                       .handle = consumer <= LEGACY ? NULL : (CUstream)(intptr_t)consumer};
+                       .handle = consumer <= STREAM_LEGACY ? NULL : (CUstream)(intptr_t)consumer};
   RETURN_IF_ERROR(device_follow(device));
-  return consumer == PER_THREAD ? device_await(device) : follow(self, &theirs, self->stream);
+  return consumer == STREAM_PER_THREAD ? device_await(device) : follow(self, &theirs, self->stream);
 }
 
 void device_raise(error *e_owned)

@@ -235,7 +235,7 @@ void exchange_resume(exchange *x)
 
 static void run_queued(job *queued)
 {
-  exchange *x = (exchange *)((char *)queued - offsetof(exchange, queued));
+  exchange *x = container_of(queued, exchange, queued);
   x->job(x);
   exchange_resume(x);
 }
