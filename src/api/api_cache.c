@@ -5,6 +5,8 @@
 #include "core/cache_entry.h"
 #include "request/buffer_attributes.h"
 
+#include <assert.h>
+
 static TRITONSERVER_Error *refuse(const char *what)
 {
   return error_to_abi(error_new(ERROR_INVALID_ARG, "%s", what));
@@ -22,6 +24,7 @@ TRITONSERVER_Error *TRITONCACHE_CacheEntryBufferCount(TRITONCACHE_CacheEntry *en
 {
   if (entry == NULL)
     return refuse("entry was nullptr");
+  assert(entry->count <= MAX_ENTRY_BUFFERS);
   *count = entry->count;
   return NULL;
 }

@@ -11,6 +11,7 @@
 #include "nereid/nereid.h"
 #include "request/request.h"
 
+#include <assert.h>
 #include <string.h>
 
 static TRITONSERVER_Error *unknown_input(const request *r, const char *name)
@@ -61,13 +62,15 @@ const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_Infe
 {
   if (r->route == REQUEST_ROUTE_DUE)
     routing_choose(r);
-  return (const struct TRITONBACKEND_Model *)r->target; // `target` is the model's first member
+  assert(r->route != REQUEST_ROUTE_DUE);
+  return model_of_target(r->target);
 }
 
 int64_t NEREID_InferenceRequestVersion(TRITONSERVER_InferenceRequest *r, uint32_t *txn_flags)
 {
   if (r->route == REQUEST_ROUTE_DUE)
     routing_choose(r);
+  assert(r->route != REQUEST_ROUTE_DUE);
   *txn_flags = config_is_decoupled(model_of_target(r->target)->config)
                    ? TRITONSERVER_TXN_DECOUPLED
                    : TRITONSERVER_TXN_ONE_TO_ONE;

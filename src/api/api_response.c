@@ -6,13 +6,16 @@
 #include "request/response.h"
 #include "triton/core/tritonbackend.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 static response_output *output_at(const response *r, uint32_t index)
 {
   response_output *output = r->outputs;
-  while (output != NULL && index-- > 0)
+  uint32_t at = 0;
+  for (; output != NULL && at < index; at++)
     output = output->next;
+  assert((output != NULL) == (index < r->output_count));
   return output;
 }
 

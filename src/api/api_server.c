@@ -9,6 +9,7 @@
 #include "repository/upload.h"
 #include "request/parameter.h"
 
+#include <assert.h>
 #include <string.h>
 
 TRITONSERVER_Error *TRITONSERVER_ServerNew(TRITONSERVER_Server **s,
@@ -106,20 +107,22 @@ TRITONSERVER_Error *TRITONSERVER_ServerLoadModel(TRITONSERVER_Server *s, const c
 // A load's parameters: the text of "config" (NULL: none) and files, all borrowed.
 typedef struct load_content {
   const char *config;
-  uploaded_file *files; // room for as many as there are parameters
-  size_t file_count;
+  uploaded_file *files;
+  size_t file_count, room;
 } load_content;
 
 static error *read_load_parameter(const parameter *p, load_content *content)
 {
-  if (strncmp(p->name, "file:", 5) == 0 && p->type == TRITONSERVER_PARAMETER_BYTES)
+  if (strncmp(p->name, "file:", 5) == 0 && p->type == TRITONSERVER_PARAMETER_BYTES) {
+    assert(content->file_count < content->room);
     content->files[content->file_count++] =
         (uploaded_file){p->name + 5, p->value.bytes, (size_t)p->byte_size};
-  else if (strcmp(p->name, "config") == 0 && p->type == TRITONSERVER_PARAMETER_STRING)
+  } else if (strcmp(p->name, "config") == 0 && p->type == TRITONSERVER_PARAMETER_STRING) {
     content->config = p->value.string;
-  else
+  } else {
     return error_new(ERROR_INVALID_ARG, "Unrecognized load parameter '%s' with type '%s'", p->name,
                      TRITONSERVER_ParameterTypeString(p->type));
+  }
   return NULL;
 }
 
@@ -127,7 +130,7 @@ static error *load_with(server *s, const char *name, const TRITONSERVER_Paramete
                         uint64_t count)
 {
   uploaded_file *files AUTO_FREE = calloc((size_t)count + 1, sizeof(*files));
-  load_content content = {.files = files};
+  load_content content = {.files = files, .room = (size_t)count};
   if (files == NULL)
     return error_no_memory();
   for (uint64_t i = 0; i < count; i++)

@@ -5,12 +5,14 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/exchange_log.h"
 #include "frontend/http/exchange/exchange_server.h"
 #include "frontend/http/transport/connections.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -97,6 +99,7 @@ static unsigned write_event(stream *s, TRITONSERVER_InferenceResponse *response,
 // Adds an event. Returns the reason when it cannot, else NULL. The mutex is held.
 static const char *add(stream *s, const buffer *event)
 {
+  assert(lock_is_held(&s->mutex));
   byte_budget *budget = &s->exchange->http->budget;
   size_t unread = atomic_load(&s->unread), weight = event->size + EVENT_BYTES;
   if (unread > 0 && unread + weight > MAX_UNREAD_BYTES)
@@ -113,6 +116,7 @@ static const char *add(stream *s, const buffer *event)
 // Ends the stream with an error event. The mutex is held.
 static void cut(stream *s, const char *why)
 {
+  assert(lock_is_held(&s->mutex) && !atomic_load(&s->closed));
   s->coming.failed = false;
   append_failure(&s->coming, why);
   if (s->status == 0)
@@ -167,6 +171,7 @@ void stream_respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
 // Moves what came to the exchange's text. The mutex is held.
 static void take_events(stream *s)
 {
+  assert(lock_is_held(&s->mutex) && s->exchange->reserved == 0);
   s->exchange->text = s->coming;
   s->exchange->reserved = s->reserved;
   s->coming = BUFFER_EMPTY;
@@ -176,6 +181,7 @@ static void take_events(stream *s)
 // The stream has no reader any more: cancels the request, if it is not over.
 static void close_stream(stream *s)
 {
+  assert(!s->suspended);
   exchange *x = s->exchange;
   exchange_drop_text(x);
   pthread_mutex_lock(&s->mutex);
@@ -194,6 +200,7 @@ static void close_stream(stream *s)
 // Suspends the connection; false when the server is stopping. The mutex is held.
 static bool suspend(stream *s)
 {
+  assert(lock_is_held(&s->mutex) && !s->waiting && !s->suspended);
   exchange *x = s->exchange;
   if (!s->began) {
     exchange_suspend(x, stream_begin);
@@ -278,6 +285,7 @@ static void reply_gone(void *stream_pointer)
 static void reply(exchange *x, stream *s)
 {
   unsigned status = s->status;
+  assert(!s->began);
   s->began = true;
   exchange_ref(x);
   struct MHD_Response *response =

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -110,6 +111,7 @@ void connection_join_reply(connection *c)
 
 bool connection_is_surplus(connection *c)
 {
+  assert(atomic_load(&c->all->count) > 0); // this one
   if (c->surplus)
     c->surplus = connections_are_surplus(c->all, c->socket_fd, atomic_load(&c->all->count) - 1);
   return c->surplus;

@@ -3,6 +3,7 @@
 #include "frontend/http/transport/http_registry.h"
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/transport/http_loop.h"
@@ -48,6 +49,7 @@ static connection *_Atomic *place_of(connections *all, int fd)
 // Makes a slot for `fd`; the mutex is held.
 static connection *_Atomic *make_place(connections *all, int fd)
 {
+  assert(lock_is_held(&all->mutex));
   connection *_Atomic *place = place_of(all, fd);
   if (place != NULL || (size_t)fd / CONNECTIONS_OF_A_PAGE >= CONNECTION_PAGES)
     return place;
@@ -116,6 +118,7 @@ void connection_close(connection *c)
   epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->socket_fd, NULL);
   pthread_mutex_lock(&all->mutex);
   list_remove(&c->node);
+  assert(atomic_load(place_of(all, c->socket_fd)) == c);
   atomic_store(place_of(all, c->socket_fd), NULL);
   assert(all->count > 0);
   all->count--;
@@ -199,6 +202,7 @@ static bool has_unread_bytes(const connection *c)
 
 static void close_idle(connection *c)
 {
+  assert(lock_is_held(&c->all->mutex));
   connection_state state = atomic_load(&c->state);
   if ((state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c))
     return;
