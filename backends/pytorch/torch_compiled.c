@@ -316,8 +316,10 @@ static TRITONSERVER_Error *compiled_compute(framework_run *run, torch_run *torch
   compiled_run *state = arena_allocate_array(&run->memory, 1, sizeof(*state));
   if (state == NULL)
     return backend_error_no_memory("a batch");
-  state->inputs = arena_allocate_array(&run->memory, self->base.input_count + 1, sizeof(void *));
-  state->outputs = arena_allocate_array(&run->memory, self->output_count + 1, sizeof(void *));
+  state->inputs =
+      arena_allocate_array(&run->memory, self->base.input_count + 1, sizeof(*state->inputs));
+  state->outputs =
+      arena_allocate_array(&run->memory, self->output_count + 1, sizeof(*state->outputs));
   if (state->inputs == NULL || state->outputs == NULL)
     return backend_error_no_memory("a batch");
   torch->state = state;

@@ -82,7 +82,7 @@ TRITONSERVER_Error *TRITONSERVER_MetricArgsSetHistogram(TRITONSERVER_MetricArgs 
                                                         const double *buckets,
                                                         const uint64_t buckets_count)
 {
-  double *bounds = calloc(buckets_count + 1, sizeof(double));
+  double *bounds = calloc(buckets_count + 1, sizeof(*bounds));
   if (bounds == NULL)
     return error_to_abi(error_no_memory());
   if (buckets_count > 0)

@@ -26,7 +26,7 @@ block *block_new(uint64_t offset)
   return made;
 }
 
-void block_ref(block *self)
+static void block_ref(block *self)
 {
   self->count++;
 }

@@ -71,7 +71,7 @@ error *jobs_new(jobs **result)
   for (size_t i = 0; i < JOB_KINDS; i++)
     list_init(&j->queues[i]);
   list_init(&j->parts);
-  j->threads = calloc(j->max_threads, sizeof(pthread_t));
+  j->threads = calloc(j->max_threads, sizeof(*j->threads));
   if (j->threads == NULL) {
     free(j);
     return error_no_memory();
