@@ -25,10 +25,6 @@ typedef struct flag_note {
 extern const flag_note flag_notes[];
 extern const size_t flag_note_count;
 
-// Whether the note is about this value. A boolean is "true" or "false"; a choice is spelled as in
-// the table.
-bool flag_note_fits(const flag_note *note, const char *value);
-
 // The note about this flag with this value, or NULL.
 const flag_note *flag_note_find(const option *o, const char *value);
 

@@ -4,7 +4,7 @@
 // `lies`.
 #include "channel_descriptor.h"
 #include "channel_layout.h"
-#include "isolated/protocol.h"
+#include "isolated/isolated_protocol.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>

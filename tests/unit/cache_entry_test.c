@@ -43,7 +43,7 @@ static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, vo
                                    int64_t id)
 {
   (void)buffer_context, (void)size, (void)type, (void)id;
-  fixture *f = (fixture *)((char *)allocator - offsetof(fixture, allocator));
+  fixture *f = container_of(allocator, fixture, allocator);
   f->freed++;
   free(buffer);
   return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executions from requests to their responses (instance/execution.c, open_request.c): what
+// Executions from requests to their responses (instance/execution.h, open_request.c): what
 // becomes of each request, of the slot, and of executions that are begun ahead. The worker, its
 // channel, what is written to it, and the server are played; the table of requests is the real one.
 #include <setjmp.h>
@@ -13,8 +13,8 @@
 #include "codec/protocol.h"
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
-#include "instance/instance.h"
 #include "instance/open_request.h"
+#include "instance/python_instance.h"
 
 #include <stdio.h>
 #include <string.h>

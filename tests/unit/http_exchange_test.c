@@ -2,7 +2,7 @@
 // An exchange from its head to its reply: a listener with routes of the test's own, and clients at
 // its port. What the core does is left out.
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 #include "frontend/http/service/http_server.h"
 #include "nereid/nereid.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registry of HTTP's connections: who is told of a client that left, who is closed, who is
 // beyond the limit. Connections are halves of socket pairs, exchanges are the test's.
-#include "frontend/http/transport/registry.h"
+#include "frontend/http/transport/http_registry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An instance of a Python model (instance/instance.c): what its worker's events lead to, when it
-// can be waited for, and how the first one completes the configuration. The worker, the calls and
-// the server are the test's own.
+// An instance of a Python model (instance/python_instance.c): what its worker's events lead to,
+// when it can be waited for, and how the first one completes the configuration. The worker, the
+// calls and the server are the test's own.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "codec/protocol.h"
-#include "instance/instance.h"
+#include "instance/python_instance.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -35,7 +35,7 @@ typedef struct gated {
 
 static void run_gated(job *j)
 {
-  gated *g = (gated *)((char *)j - offsetof(gated, job));
+  gated *g = container_of(j, gated, job);
   fixture *f = g->fixture;
   pthread_mutex_lock(&f->mutex);
   f->running++;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link (process/link.c): replies that find the ring full, and control parts. The worker's side of
-// the channel is in this process.
+// A link (process/worker_link.c): replies that find the ring full, and control parts. The worker's
+// side of the channel is in this process.
 #include "codec/protocol.h"
 #include "gpu/context.h"
-#include "process/link.h"
+#include "process/worker_link.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 // Environments of Python: what of an archive is unpacked and what is refused, who shares a
 // directory, and which interpreter a model gets.
 #include "base/dir.h"
-#include "pyenv/cache.h"
 #include "pyenv/interpreter.h"
+#include "pyenv/pyenv_cache.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Python model's files and configuration (model/model.c). The server, the interpreter and what
-// workers are started with are the test's own; files are real.
+// A Python model's files and configuration (model/python_model.c). The server, the interpreter and
+// what workers are started with are the test's own; files are real.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "model/model.h"
+#include "model/python_model.h"
 #include "process/sandbox.h"
 
 #include <errno.h>

@@ -3,7 +3,8 @@
 // the next one. The process is worker_program.c, started without the launcher.
 #include "base/thread.h"
 #include "codec/protocol.h"
-#include "process/worker_slot.h"
+#include "process/worker_end.h"
+#include "process/worker_parts.h"
 #include "worker_program.h"
 
 #include <fcntl.h>

@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "process/worker_slot.h"
+#include "process/worker_end.h"
+#include "process/worker_parts.h"
 
 #include <sched.h>
 #include <stdlib.h>
