@@ -20,7 +20,7 @@ import urllib.request
 import load
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests/e2e"))
+sys.path.append(str(ROOT / "tests/e2e/lib"))
 
 from certificates import make_certificates, tls_flags  # noqa: E402
 from ports import free_port  # noqa: E402

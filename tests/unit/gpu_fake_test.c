@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rest of the tests rely on in a driver: its rules, asked of the played one (ctest) or of
 // the machine's (run by hand). Faults, counters and what other processes do:
-// tests/e2e/test_gpu_fake.py.
+// tests/e2e/gpu/test_gpu_fake.py.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may do what: the route table against the checked-in page of what each route answers
-// (tests/e2e/posture.txt, walked by tests/e2e/test_posture.py), and who counts as local.
+// (tests/e2e/security/posture.txt, walked by tests/e2e/security/test_posture.py), and who counts as
+// local.
 #include "frontend/common/net/peer.h"
 #include "frontend/common/policy/access_policy.h"
 #include "frontend/http/exchange/access.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a SavedModel and a GraphDef say, read without TensorFlow. The messages are put together
-// here; tests/e2e/test_tensorflow.py has files of TensorFlow's own.
+// here; tests/e2e/frameworks/test_tensorflow.py has files of TensorFlow's own.
 #include "base/proto_write.h"
 #include "tf_dtype.h"
 #include "tf_file.h"
