@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The played driver between processes: handles of memory, counters, faults (tests/unit/gpu_fake_test.c has what one process can see)."""
+"""The played driver between processes: handles of memory, counters, faults (tests/unit/gpu/gpu_fake_test.c has what one process can see)."""
 import ctypes
 import threading
 

@@ -314,7 +314,7 @@ PROXIED = [
     (("via", "a"), ("via", "b"), ("x-real-ip", "c")),
     (("x-forwarded-for-bin", b"127.0.0.1"),),
 ]
-AUTHORITIES = {  # of a channel to 127.0.0.1; grpc itself refuses to send some others (tests/unit/posture_test.c)
+AUTHORITIES = {  # of a channel to 127.0.0.1; grpc itself refuses to send some others (tests/unit/frontend/http/posture_test.c)
     "localhost": True, "LOCALHOST:8001": True, "127.0.0.1": True, "[::1]:8001": True, "attacker.example": False,
     "localhost.attacker.example": False, "localhost.": False, "localhost:80@attacker.example": False, "127.1": False, "0x7f.1": False,
 }

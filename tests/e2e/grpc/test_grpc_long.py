@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long messages, which workers unpack and read, with one loop for all clients. What the loop does while a worker has one is shown step
-by step by tests/unit/grpc_work_test.c; here workers come when they like."""
+by step by tests/unit/frontend/grpc/grpc_work_test.c; here workers come when they like."""
 import gzip
 import random
 

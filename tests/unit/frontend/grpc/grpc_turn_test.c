@@ -2,9 +2,9 @@
 // A client that takes whatever it is sent does not have the loop for itself: connections have
 // turns. The listener is one without threads (tests/fuzz/grpc_session), the socket one that is
 // never full.
-#include "../fuzz/grpc_session/client.h"
-#include "../fuzz/grpc_session/core.h"
-#include "../fuzz/grpc_session/listener.h"
+#include "../../../fuzz/grpc_session/client.h"
+#include "../../../fuzz/grpc_session/core.h"
+#include "../../../fuzz/grpc_session/listener.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>

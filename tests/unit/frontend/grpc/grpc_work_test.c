@@ -2,9 +2,9 @@
 // Long messages are read by workers: what the loop does meanwhile, and what becomes of the call.
 // The listener is one without threads (tests/fuzz/grpc_session): a worker comes when a test says
 // so.
-#include "../fuzz/grpc_session/client.h"
-#include "../fuzz/grpc_session/core.h"
-#include "../fuzz/grpc_session/listener.h"
+#include "../../../fuzz/grpc_session/client.h"
+#include "../../../fuzz/grpc_session/core.h"
+#include "../../../fuzz/grpc_session/listener.h"
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/tensor/shared_memory.h"
 #include "frontend/grpc/call/grpc_message.h"
