@@ -6,6 +6,7 @@ What Python models may do there, the tests of python_sides.py say.
 import re
 
 import numpy as np
+import proc
 import pytest
 import tritonclient.http as triton
 from conftest import DEADLINE, ROOT, wait_for
@@ -33,8 +34,7 @@ def fp32(name, *rows):
 
 
 def test_the_server_is_nvidias_and_the_libraries_are_ours(server):
-    with open(f"/proc/{server.process.pid}/maps") as file:
-        libraries = set(re.findall(r"/\S*/libtriton\S*\.so\S*", file.read()))
+    libraries = set(re.findall(r"/\S*/libtriton\S*\.so\S*", proc.read(server.process.pid, "maps")))
     ours = {SIDE.build / "backends" / name / f"libtriton_{name}.so" for name in ("identity", "onnxruntime", "python")}
     assert libraries == {str(path.resolve()) for path in (SIDE.core, *ours)}
 

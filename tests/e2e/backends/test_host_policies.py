@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host policies: where instances run and take memory from, with nereid and with Triton 2.51 (python_sides.py)."""
-import contextlib
 import ctypes
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
 
 import numpy as np
+import proc
 import pytest
 import tritonclient.http as triton
 from conftest import DEADLINE, ROOT, environment, make_identity, wait_for
 from onnx import TensorProto
-from python_models import PID, ask, gone, infer, make_python, worker_of
+from python_models import PID, ask, infer, make_python, worker_of
 from python_sides import SIDES, load, python_backends, side, start_python  # noqa: F401
 from test_onnxruntime import identity as make_onnx_identity
 
@@ -36,16 +35,15 @@ GROUP = 'backend: "python" input { name: "IN" data_type: TYPE_INT32 dims: [-1] }
 
 
 def place(task):
-    """(cores, memory policy) of a thread or process in /proc."""
-    directory = pathlib.Path(task if str(task).startswith("/") else f"/proc/{task}")
-    cores = re.search(r"^Cpus_allowed_list:\s(.*)", (directory / "status").read_text(), re.M)[1]
-    return cores, (directory / "numa_maps").read_text().split()[1]
+    """(cores, memory policy) of a thread or process; None of one that is gone."""
+    cores = re.search(r"^Cpus_allowed_list:\s(.*)", proc.read(task, "status"), re.M)
+    memory = proc.read(task, "numa_maps").split()
+    return (cores[1], memory[1]) if cores and memory else None
 
 
 def threads(server, name):
     """The server's threads of this name."""
-    tasks = pathlib.Path(f"/proc/{server.process.pid}/task").iterdir()
-    return [task for task in tasks if (task / "comm").read_text().strip() == name]
+    return [task for task, named in proc.threads(server.process.pid).items() if named == name]
 
 
 ON_CPU, ON_MINE = (str(LAST), "default"), (str(FIRST), MEMORY)
@@ -77,7 +75,7 @@ def test_all_that_belongs_to_an_instance_is_there(start_python, tmp_path):
         assert sorted(place(task) for task in threads(server, name)) == sorted([ON_MINE, own])
     before = worker_of(server, "named")
     os.kill(before, signal.SIGKILL)
-    wait_for("the next worker", lambda: gone(before) and ask(server, "named")[0] == 200)  # what the old one had fails
+    wait_for("the next worker", lambda: proc.is_gone(before) and ask(server, "named")[0] == 200)  # what the old one had fails
     assert place(worker_of(server, "named")) == ON_MINE
     assert {place(task) for name in ("http-loop", "nereid") for task in threads(server, name)} == {own}
 
@@ -89,19 +87,15 @@ def test_threads_of_onnxruntime_are_there_too(start_python, tmp_path):
         backend: "onnxruntime" max_batch_size: 4 instance_group { kind: KIND_CPU host_policy: "mine" }
         parameters { key: "intra_op_thread_count" value { string_value: "3" } }""")
     server = start_python(repository, flags=POLICIES)
-    tasks = pathlib.Path(f"/proc/{server.process.pid}/task")
-    before = set(tasks.iterdir())
+    before = proc.threads(server.process.pid)
     assert server.ask("/v2/repository/models/m/load", b"").status == 200
     data = np.ones((1, 2), np.float32)
     with triton.InferenceServerClient(server.url) as client:
         client.infer("m", [triton.InferInput("X", [1, 2], "FP32").set_data_from_numpy(data)])
 
     def places():  # of a thread that ends meanwhile: none
-        found = []
-        for task in set(tasks.iterdir()) - before:
-            with contextlib.suppress(OSError):
-                found += [place(task)] if "http" not in (task / "comm").read_text() else []
-        return found
+        new = (place(task) for task, name in proc.threads(server.process.pid).items() if task not in before and "http" not in name)
+        return [found for found in new if found]
 
     # Two of the session, which counts the caller, and the instance's. The one that has loaded the model is on its way out.
     wait_for("the session's threads and no others", lambda: set(found := places()) == {ON_MINE} and len(found) >= 3)
@@ -110,7 +104,7 @@ def test_threads_of_onnxruntime_are_there_too(start_python, tmp_path):
 def switches(server, name):
     """How often the thread has waited."""
     (task,) = threads(server, name)
-    return int(re.search(r"^voluntary_ctxt_switches:\s(\d+)", (task / "status").read_text(), re.M)[1])
+    return int(re.search(r"^voluntary_ctxt_switches:\s(\d+)", proc.read(task, "status"), re.M)[1])
 
 
 @pytest.mark.parametrize("side", [SIDES["nereid"]], ids=["nereid"], indirect=True)

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 
+import proc
 import pytest
 from conftest import BUILD, Starter, copy_model, environment, make_faulty, make_identity, wait_for
 from safety import Client, on_threads, tensor
@@ -37,16 +38,8 @@ def isolate(directory, more=""):
 
 def processes(server):
     """Of models: pid by the server's children."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cmdline") as line:
-                parent, state = stat.read().rsplit(")", 1)[1].split()[1::-1]
-                if int(parent) == server.process.pid and "nereid-model-host" in line.read() and state != "Z":
-                    found.append(int(pid))
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return found
+    return [pid for pid, process in proc.processes().items()
+            if process.parent == server.process.pid and process.state != "Z" and "nereid-model-host" in proc.read(pid, "cmdline")]
 
 
 # ---- the contract: what is asked of `<model>_in` and `<model>_out` has the same answer
@@ -221,7 +214,7 @@ def test_a_process_that_ends_costs_its_own_requests_only(start_server, repositor
     def end(_):
         with Client(server) as client:
             wait_for("the execution", lambda: 'nv_inference_pending_request_count{model="slow",version="1"} 0'
-                     in server.ask("/metrics", port=server.metrics_port).text and len(os.listdir(f"/proc/{process}/task")) > 2)
+                     in server.ask("/metrics", port=server.metrics_port).text and len(proc.threads(process)) > 2)
             assert client.ask("/v2/models/m/infer", tensor()).status == 200
             os.kill(process, signal.SIGKILL)
 
@@ -254,8 +247,7 @@ def test_a_leak_is_bounded(start_server, repository):
     isolate(make_xy(repository, "faulty"))
     server = start_server(repository, flags=EXPLICIT + ["--load-model=faulty"], variables=NO_LEAK_CHECK)
     [process] = processes(server)
-    with open(f"/proc/{process}/status") as status:
-        base = int(re.search(r"RssAnon:\s+(\d+)", status.read()).group(1)) // 1024
+    base = proc.status(process, "RssAnon") // 1024
     leak = tensor("X", "INT32", [1], [1], parameters={"fault": "leaked_mebibytes"})
     with Client(server) as client:
         config = json.loads(client.ask("/v2/models/faulty/config").body)
@@ -290,10 +282,10 @@ def test_loads_and_unloads_leave_nothing(start_server, repository):
     server = start_server(repository, flags=EXPLICIT)
 
     def descriptors():
-        return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        return len(proc.descriptors(server.process.pid))
 
     def threads():
-        return len(os.listdir(f"/proc/{server.process.pid}/task"))
+        return len(proc.threads(server.process.pid))
 
     with Client(server) as client:
         def cycle():
@@ -315,14 +307,14 @@ def test_a_process_ends_with_its_server(start_server, repository):
     [process] = processes(server)
     server.process.kill()
     server.process.wait()
-    wait_for("its end", lambda: not os.path.exists(f"/proc/{process}/exe") or not os.path.exists(f"/proc/{process}"))
+    wait_for("its end", lambda: proc.has_ended(process))
 
 
 def test_a_process_has_no_descriptors_of_the_server(start_server, repository):
     isolate(make_identity(repository, "m"))
     server = start_server(repository)
     [process] = processes(server)
-    kinds = [os.readlink(f"/proc/{process}/fd/{n}") for n in os.listdir(f"/proc/{process}/fd")]
+    kinds = list(proc.descriptors(process).values())
     assert sum(kind.startswith("socket:") for kind in kinds) == 1, kinds
     assert not any(kind.endswith("server0.log") for kind in kinds), kinds
 

@@ -6,6 +6,7 @@ After the same requests all four have given the same answers and counted the sam
 import json
 import re
 
+import proc
 import pytest
 from caching import body, counts, make_cached, metric, redis, statistics
 from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, wait_for
@@ -59,8 +60,7 @@ def outputs(server, values):
 
 
 def libraries(server):
-    with open(f"/proc/{server.process.pid}/maps") as file:
-        return set(re.findall(r"/\S*libtritoncache_\S*\.so", file.read()))
+    return set(re.findall(r"/\S*libtritoncache_\S*\.so", proc.read(server.process.pid, "maps")))
 
 
 def test_each_library_in_each_server(servers):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The openvino backend: formats, types, batches, parameters and bad files. The answers are ONNX Runtime's, to 1e-5."""
 import json
-import pathlib
-import re
 import struct
 import threading
 
@@ -10,10 +8,11 @@ import frameworks
 import numpy as np
 import onnx
 import onnxruntime
+import proc
 import pytest
 import tritonclient.http as triton
 from client_memory import region
-from conftest import PATIENCE, ROOT, wait_for
+from conftest import PATIENCE, wait_for
 from onnx import TensorProto, helper, numpy_helper
 from test_ragged import give, in_order, make_sums
 from tritonclient.utils import InferenceServerException
@@ -190,7 +189,7 @@ def test_a_model_of_one_batch_size_wants_it_or_padding(client, repository):
 
 
 def status_mib(server, key):
-    return int(re.search(rf"{key}:\s+(\d+)", (pathlib.Path("/proc") / str(server.process.pid) / "status").read_text())[1]) / 1024
+    return proc.status(server.process.pid, key) / 1024
 
 
 @pytest.mark.skipif(not in_place(frameworks.version("openvino")), reason="before 2025.4 outputs are copied once (docs/openvino.md)")
@@ -207,7 +206,7 @@ def test_a_request_of_one_batch_is_computed_where_it_lies_and_where_it_goes(star
             client.register_system_shared_memory(made, memory.key, mib << 20)
             tensor.set_shared_memory(made, mib << 20)
         client.infer("m", [given], outputs=[wanted])  # the pages of both become the server's, too
-        (pathlib.Path("/proc") / str(server.process.pid) / "clear_refs").write_text("5")  # VmHWM begins anew
+        proc.reset_peak(server.process.pid)
         before = status_mib(server, "VmRSS")
         client.infer("m", [given], outputs=[wanted])
         assert status_mib(server, "VmHWM") - before < mib / 2

@@ -9,6 +9,7 @@ import zipfile
 
 import frameworks
 import numpy as np
+import proc
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as triton
@@ -269,8 +270,7 @@ def test_what_is_no_model_is_refused_with_its_reason(server, client, model):
 def test_compiled_models_do_not_pile_up(server, client):
     """What one thread has run stays mapped until that thread is gone and another package is closed: so much, however often it is loaded."""
     def mapped():
-        with open(f"/proc/{server.process.pid}/maps") as maps:
-            return len({line.split()[4] for line in maps if "/memfd:model" in line})  # inodes
+        return len({line.split()[4] for line in proc.read(server.process.pid, "maps").splitlines() if "/memfd:model" in line})  # inodes
     before = mapped()
     for _ in range(8):
         client.load_model("compiled")

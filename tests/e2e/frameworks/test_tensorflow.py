@@ -7,6 +7,7 @@ import threading
 
 import frameworks
 import numpy as np
+import proc
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
@@ -477,8 +478,7 @@ def test_a_model_lives_in_a_process_of_its_own(start_server, repository):
         assert client.infer("add", [fp32("x", [[1] * 4]), fp32("y", [[2] * 4])]).as_numpy("sum").tolist() == [[3] * 4]
         assert client.infer("strings", [given("s", "BYTES", texts([b"a", LONG]))]).as_numpy("doubled").tolist() == [[b"aa", LONG + LONG]]
     assert len(processes(server)) == 2
-    with open(f"/proc/{server.process.pid}/maps") as maps:
-        assert "libtensorflow" not in maps.read()
+    assert "libtensorflow" not in proc.read(server.process.pid, "maps")
 
 
 def test_without_tensorflow_the_model_says_what_pip_installs(start_server, repository):

@@ -2,11 +2,10 @@
 """What a GPU that fails does to a server: it is told of within a second, its models refuse at once, others go on."""
 import base64
 import concurrent.futures
-import contextlib
 import json
-import pathlib
 import re
 
+import proc
 import pytest
 from conftest import PATIENCE, make_identity, wait_for
 from cuda_memory import Memory, Protocol
@@ -177,10 +176,7 @@ def test_nobody_looks_while_no_gpu_is_used(start_server, repository, gpus):
     make_identity(repository, "cpu", more="instance_group [ { kind: KIND_CPU } ]")
     server = start_server(repository, variables=gpus.variables)
     assert infer(server, "cpu").status == 200
-    names = set()
-    for thread in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # one that ends, as those of loads do
-            names.add((thread / "comm").read_text().strip())
+    names = set(proc.threads(server.process.pid).values())
     assert "gpu-watch" not in names and "gpu-metrics" in names
     assert gpus.counters()["cuDevicePrimaryCtxRetain"] == 0
 

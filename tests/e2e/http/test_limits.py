@@ -3,12 +3,12 @@
 import contextlib
 import http.client
 import json
-import os
 import resource
 import socket
 import threading
 
 import numpy as np
+import proc
 import pytest
 import tritonclient.grpc as grpcclient
 from conftest import DEADLINE, EVERYTHING, make_identity, wait_for
@@ -79,7 +79,7 @@ def test_few_descriptors_lower_the_limit_of_connections(start_server, repository
     server = start_server(repository, flags=[*EVERYTHING], wrapper=FEW)
     assert "HTTP: at most 192 connections, not 10000: the process may open 256 descriptors, which all ports share" in server.log
     assert "gRPC: at most 192 connections, not 10000" in server.log
-    open_now = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    open_now = len(proc.descriptors(server.process.pid))
     held = [Client(server) for _ in range(192 - open_now + 8)]
     served = [client.ask("GET", "/v2/health/live")[0] for client in held]
     assert set(served) == {200}

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import numpy as np
+import proc
 import pytest
 import tritonclient.http as triton
 from certificates import make_certificate, make_certificates, tls_flags
@@ -251,8 +252,10 @@ LISTENERS = 3  # HTTP, gRPC, metrics
 
 def settled(server):
     """Its resources once no connection is left."""
-    sockets = f"readlink -q /proc/{server.process.pid}/fd/* | grep -c socket"
-    wait_for("the connections to end", lambda: subprocess.run(sockets, shell=True, capture_output=True).stdout == b"%d\n" % LISTENERS)
+    def sockets():
+        return sum(link.startswith("socket") for link in proc.descriptors(server.process.pid).values())
+
+    wait_for("the connections to end", lambda: sockets() == LISTENERS)
     return resources(server)
 
 

@@ -2,12 +2,12 @@
 """What the tests of the response cache share: models that use it, what a server counts, and a Redis with a client."""
 import contextlib
 import json
-import pathlib
 import re
 import shutil
 import socket
 import subprocess
 
+import proc
 from conftest import DEADLINE, PATIENCE, make_identity, wait_for
 from ports import free_port
 
@@ -92,9 +92,8 @@ class Redis:
         return re.findall(rb"\r\n([0-9a-f]{64})(?:\r|$)", b"\r\n" + self.ask("KEYS", "*"))
 
     def unread_bytes(self):
-        """What others have sent and it has not read: proc(5), /proc/net/tcp."""
-        lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return sum(int(line[4].partition(":")[2], 16) for line in lines if line[1].endswith(f":{self.port:04X}") and line[3] == "01")
+        """What others have sent and it has not read."""
+        return sum(socket.unread for socket in proc.sockets() if socket.port == self.port and socket.state == proc.ESTABLISHED)
 
     def stop(self):
         if self.process is not None and self.process.poll() is None:

@@ -6,6 +6,8 @@ import json
 import mmap
 import os
 
+import proc
+
 NUMBERS = itertools.count()
 BASE = "/v2/systemsharedmemory"
 
@@ -59,8 +61,7 @@ def registered(server):
 
 def mapped(server, made):
     """How often the server has the object mapped."""
-    with open(f"/proc/{server.process.pid}/maps") as maps:
-        return sum(made.path in line for line in maps)
+    return sum(made.path in line for line in proc.read(server.process.pid, "maps").splitlines())
 
 
 def place(name, size, offset=0):

@@ -7,12 +7,12 @@ that a loop repeats.
 import json
 import mmap
 import os
-import pathlib
 import re
 import struct
 import subprocess
 import time
 
+import proc
 from conftest import BUILD, PATIENCE, SANITIZER_REPORT, environment, wait_for
 
 QUIET = 60  # seconds after which a call that a fault holds up is given up
@@ -127,20 +127,13 @@ def select(sites, most):
 
 
 def descriptors(server):
-    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+    return len(proc.descriptors(server.process.pid))
 
 
 def listening_ports(pid):
     """On 127.0.0.1; none when the process is gone."""
-    directory = f"/proc/{pid}/fd"
-    try:
-        links = {os.readlink(f"{directory}/{number}") for number in os.listdir(directory)}
-        with open(f"/proc/{pid}/net/tcp") as table:
-            rows = [line.split() for line in table][1:]
-    except OSError:
-        return []
-    ports = {f"socket:[{row[9]}]": int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
-    return [ports[link] for link in links if link in ports]
+    links = set(proc.descriptors(pid).values())
+    return [socket.port for socket in proc.sockets(pid) if socket.state == proc.LISTEN and socket.link in links]
 
 
 def await_descriptors(server, count):
@@ -148,8 +141,7 @@ def await_descriptors(server, count):
     try:
         wait_for("closed descriptors", lambda: descriptors(server) <= count)
     except AssertionError:
-        directory = f"/proc/{server.process.pid}/fd"
-        raise AssertionError(f"{count} descriptors became {[os.readlink(f'{directory}/{n}') for n in os.listdir(directory)]}")
+        raise AssertionError(f"{count} descriptors became {list(proc.descriptors(server.process.pid).values())}")
 
 
 class Unanswered(AssertionError):
@@ -169,11 +161,8 @@ def await_quiet(faults):
 
 def threads(server):
     """What each thread waits for, for people."""
-    lines = []
-    for thread in os.listdir(f"/proc/{server.process.pid}/task"):
-        told = [pathlib.Path(f"/proc/{server.process.pid}/task/{thread}/{name}").read_text().strip() for name in ("comm", "wchan", "syscall")]
-        lines.append(" ".join(told))
-    return "\n".join(sorted(lines))
+    told = [proc.of_threads(server.process.pid, file) for file in ("comm", "wchan", "syscall")]
+    return "\n".join(sorted(" ".join(texts.get(thread, "").strip() for texts in told) for thread in told[0]))
 
 
 class Tally:

@@ -27,6 +27,8 @@ import struct
 import subprocess
 import sys
 
+import proc
+
 FAKES = "tests/fakes/gpu"
 HELD = re.compile(r"(used|contexts)\.|host_bytes$|ipc_opened$|streams$|events$")  # what a process that has ended no longer has
 HEADER = 16384  # of the counters' file (tests/fakes/gpu/counters.c)
@@ -107,7 +109,7 @@ class FakeGPUs:
             if not values["pid"]:
                 break
             process = values.pop("pid")
-            gone = not pathlib.Path(f"/proc/{process}").exists()
+            gone = proc.is_gone(process)
             found[process].update({name: 0 if gone and HELD.match(name) else value for name, value in values.items()})
         return found
 

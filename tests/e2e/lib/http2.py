@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/2 as frames: what a hostile gRPC client writes, and what came back."""
-import contextlib
-import os
 import re
 import select
 import socket
@@ -10,6 +8,7 @@ import time
 import urllib.parse
 
 import hpack
+import proc
 from conftest import DEADLINE, PATIENCE
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -318,16 +317,9 @@ def streaming_request(model, **parameters):
 
 def connections(server):
     """Sockets that are connected to the gRPC port, as the server has them."""
-    found, port = [], server.grpc_port
-    links = set()
-    for number in os.listdir(f"/proc/{server.process.pid}/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            links.add(os.readlink(f"/proc/{server.process.pid}/fd/{number}"))
-    with open(f"/proc/{server.process.pid}/net/tcp") as table:
-        for row in (line.split() for line in list(table)[1:]):
-            if int(row[1].split(":")[1], 16) == port and row[3] == "01" and f"socket:[{row[9]}]" in links:
-                found.append(row[9])
-    return found
+    port, pid = server.grpc_port, server.process.pid
+    links = set(proc.descriptors(pid).values())
+    return [socket for socket in proc.sockets(pid) if socket.port == port and socket.state == proc.ESTABLISHED and socket.link in links]
 
 
 def pending(server):

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 
+import proc
 from conftest import SANITIZER_REPORT, wait_for
 from wire import CANARY, CANARY_BODY, connect, receive_reply
 
@@ -25,9 +26,7 @@ COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)
 
 
 def status_of(server, field):
-    """A number of /proc/<pid>/status: VmRSS, VmHWM in KiB, Threads."""
-    with open(f"/proc/{server.process.pid}/status") as file:
-        return int(re.search(rf"^{field}:\s+(\d+)", file.read(), re.M)[1])
+    return proc.status(server.process.pid, field)
 
 
 def rss(server):
@@ -35,15 +34,12 @@ def rss(server):
 
 
 def cpu_seconds(server):
-    with open(f"/proc/{server.process.pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return proc.cpu_seconds(server.process.pid)
 
 
 def reset_peak(server):
     """From here on VmHWM is the peak of what follows."""
-    with open(f"/proc/{server.process.pid}/clear_refs", "w") as file:
-        file.write("5")
+    proc.reset_peak(server.process.pid)
 
 
 def peak(server):
@@ -53,16 +49,10 @@ def peak(server):
 def resources(server):
     """Threads without those that start when they are needed, stay, and have a limit: jobs and instances."""
     pid = server.process.pid
-    children, threads = 0, []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                children += len(file.read().split())
-            with open(f"/proc/{pid}/task/{task}/comm") as file:
-                threads.append(file.read().strip())
+    threads = list(proc.threads(pid).values())
     jobs, own = threads.count("job"), sum(name in SERVER_THREADS for name in threads)
     assert jobs <= MAX_JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
-    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": own - jobs, "children": children}
+    return {"descriptors": len(proc.descriptors(pid)), "threads": own - jobs, "children": len(proc.children(pid))}
 
 
 class Counters(dict):
@@ -160,8 +150,7 @@ def await_resources(server, before):
     try:
         wait_for("the resources of before", lambda: all(v <= before[k] for k, v in resources(server).items()))
     except AssertionError:
-        directory = f"/proc/{server.process.pid}/fd"
-        names = [os.readlink(f"{directory}/{n}") for n in os.listdir(directory)]
+        names = list(proc.descriptors(server.process.pid).values())
         raise AssertionError(f"{before} became {resources(server)}: {names}") from None
 
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of the python backend, written by the tests: a class body and the tensors that it has."""
 import json
-import pathlib
-import re
 import textwrap
 
 import numpy as np
+import proc
 import tritonclient.http as triton
 from conftest import PATIENCE, wait_for
 from safety import on_threads
@@ -77,23 +76,9 @@ def reason(server, name):
 GUARD = "nereid-worker-l"  # the first 15 letters
 
 
-def processes():
-    """All there are: {pid: (name, state, parent)}."""
-    found = {}
-    for directory in pathlib.Path("/proc").iterdir():
-        if directory.name.isdigit():
-            try:
-                stat = (directory / "stat").read_text()
-            except OSError:
-                continue
-            name, state, parent = re.match(r"\d+ \((.*)\) (\w) (\d+)", stat, re.S).groups()
-            found[int(directory.name)] = name, state, int(parent)
-    return found
-
-
 def children(pid):
     """Processes that have `pid` as their parent: {pid: state}. A guard is passed over for its worker, its first child."""
-    every = processes()
+    every = proc.processes()
     found = {}
     for child, (name, state, parent) in every.items():
         if parent == pid:
@@ -105,13 +90,13 @@ def children(pid):
 
 def is_lone_guard(process, server):
     """Is it, of `children`, a guard that has no worker any more or none yet?"""
-    name, _, parent = processes().get(process, ("", "", 0))
+    name, _, parent = proc.processes().get(process, ("", "", 0))
     return name == GUARD and parent == server.process.pid
 
 
 def guard_of(worker):
     """The process that ends what the worker has started."""
-    every = processes()
+    every = proc.processes()
     guard = every[worker][2]
     assert every[guard][0] == GUARD
     return guard
@@ -128,20 +113,8 @@ def execute(self, requests):
 """
 
 
-def gone(pid):
-    return not pathlib.Path(f"/proc/{pid}").exists()
-
-
-def has_ended(pid):
-    """Gone, or dead and not reaped: who reaps orphans, and when, is not the server's affair."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 def await_gone(pid):
-    wait_for(f"the end of process {pid}", lambda: gone(pid))
+    wait_for(f"the end of process {pid}", lambda: proc.is_gone(pid))
 
 
 def together(count, work):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the safety tests share: a client that keeps its connection, a server whose opened files are recorded, workers."""
-import contextlib
 import http.client
 import json
-import os
 import re
 import subprocess
 import threading
 import urllib.parse
 
+import proc
 from conftest import DEADLINE, PATIENCE, Answer, Server, environment, wait_for
 from oracle import SERVER_THREADS
 
@@ -65,12 +64,7 @@ def tensor(name="INPUT0", datatype="FP32", shape=(1, 1), data=(7,), **more):
 
 def instances(server):
     """Names of the threads that run models."""
-    names = []
-    for task in os.listdir(f"/proc/{server.process.pid}/task"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
-            with open(f"/proc/{server.process.pid}/task/{task}/comm") as file:
-                names.append(file.read().strip())
-    return sorted(set(names) - SERVER_THREADS)
+    return sorted(set(proc.threads(server.process.pid).values()) - SERVER_THREADS)
 
 
 def on_threads(count, work, deadline=PATIENCE):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import frameworks
 import numpy as np
+import proc
 import tritonclient.http as triton
 from conftest import BUILD, ROOT, Starter, link_backends, make_identity
 from tritonclient.utils import np_to_triton_dtype
@@ -89,7 +90,7 @@ def ask(server, backend, name=None):
 
 def resident(server):
     """MiB."""
-    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text())[1]) / 1024
+    return proc.status(server.process.pid, "VmRSS") / 1024
 
 
 def opened(server):

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import pathlib
 import re
 import signal
 import socket
@@ -12,6 +11,7 @@ import subprocess
 import threading
 import time
 
+import proc
 import pytest
 from conftest import DEADLINE, make_faulty, make_identity, wait_for
 from faults import OWN, PAUSE, Faults
@@ -267,21 +267,17 @@ def test_a_client_that_leaves_cancels_what_still_waits(start_server, repository)
 
 def descriptor_of(server, connection):
     """The number that a connection has in the server."""
-    here, there = (f":{port:04X}" for port in (server.http_port, connection.getsockname()[1]))
-    rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
-    links = [f"socket:[{row[9]}]" for row in rows if row[1].endswith(here) and row[2].endswith(there)]
-    directory = f"/proc/{server.process.pid}/fd"
-    for number in os.listdir(directory):
-        with contextlib.suppress(FileNotFoundError):
-            if os.readlink(f"{directory}/{number}") in links:
-                return int(number)
-    raise AssertionError(f"the server has no connection from {there}")
+    ends = server.http_port, connection.getsockname()[1]
+    links = [socket.link for socket in proc.sockets() if (socket.port, socket.peer) == ends]
+    for number, link in proc.descriptors(server.process.pid).items():
+        if link in links:
+            return number
+    raise AssertionError(f"the server has no connection from port {ends[1]}")
 
 
 def stands_still(server):
     """Whether every thread is stopped: SIGSTOP takes a moment."""
-    states = (path.read_text().rpartition(")")[2].split()[0] for path in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/stat"))
-    return all(state == "T" for state in states)
+    return set(proc.thread_states(server.process.pid).values()) == {"T"}
 
 
 def test_a_client_that_leaves_cancels_nothing_of_whom_its_descriptor_is_next(start_server, repository, tmp_path):
@@ -314,7 +310,7 @@ def test_a_client_that_leaves_cancels_nothing_of_whom_its_descriptor_is_next(sta
             server.process.send_signal(signal.SIGCONT)
             paused(2)  # behind the first accept
             faults.release(1)
-            wait_for("the leaver's end", lambda: not os.path.lexists(f"/proc/{server.process.pid}/fd/{number}"))
+            wait_for("the leaver's end", lambda: number not in proc.descriptors(server.process.pid))
             faults.release(2)
             paused(3)
             assert descriptor_of(server, second) == number

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 
+import proc
 import pytest
 from conftest import make_faulty, make_identity, wait_for
 from safety import Client, on_threads, tensor
@@ -152,7 +153,7 @@ def test_standard_output_has_both_logs(start_logged):
 # ---- the writer ----
 
 def threads_of(server):
-    return {open(f"/proc/{server.process.pid}/task/{task}/comm").read().strip() for task in os.listdir(f"/proc/{server.process.pid}/task")}
+    return set(proc.threads(server.process.pid).values())
 
 
 def test_without_the_flag_there_is_no_writer(start_server, repository):

@@ -4,11 +4,11 @@ import base64
 import concurrent.futures
 import contextlib
 import json
-import os
 import re
 import subprocess
 
 import numpy
+import proc
 import pytest
 import tritonclient.grpc as over_grpc
 from client_memory import inference, place, region
@@ -376,7 +376,7 @@ def test_a_thousand_times(triton, memory, gpus, server):
     """No mapping, context or descriptor is left."""
     def state():
         counters = gpus.counters(server.process.pid)
-        return counters["ipc_opened"], counters["contexts.0"], counters["used.0"], len(os.listdir(f"/proc/{server.process.pid}/fd"))
+        return counters["ipc_opened"], counters["contexts.0"], counters["used.0"], len(proc.descriptors(server.process.pid))
 
     triton.register("again", memory.handle, SIZE)
     triton.unregister("again")

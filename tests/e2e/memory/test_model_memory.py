@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import onnx
+import proc
 import tritonclient.grpc
 import tritonclient.http
 from conftest import make_faulty, wait_for
@@ -90,8 +91,7 @@ def test_the_process_of_an_isolated_model_counts_once(start_server, repository):
     [row] = rows(server, "m")
     assert row["type"] == "CPU" and row["byte_size"] > 64 * MIB
     [process] = processes(server)
-    with open(f"/proc/{process}/smaps_rollup") as rollup:
-        pss = int(re.search(r"^Pss: +(\d+) kB", rollup.read(), re.MULTILINE)[1]) << 10
+    pss = int(re.search(r"^Pss: +(\d+) kB", proc.read(process, "smaps_rollup"), re.MULTILINE)[1]) << 10
     assert row["byte_size"] < 2 * pss  # and not thrice
     os.kill(process, signal.SIGKILL)
     wait_for("the next process's memory", lambda: processes(server) not in ([], [process]) and rows(server, "m")[0]["byte_size"] > 64 * MIB)

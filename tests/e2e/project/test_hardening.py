@@ -3,11 +3,11 @@
 
 The files are those of build/release, whatever build the other tests run: sanitizers replace the hardening.
 """
-import os
 import re
 import subprocess
 import threading
 
+import proc
 import pytest
 from conftest import ROOT, make_identity
 
@@ -101,15 +101,10 @@ CLOSE_ON_EXEC = 0o2000000
 def inherited_by_a_child(pid):
     """Descriptors above standard error that an exec would leave open, with what they are."""
     found = {}
-    for name in os.listdir(f"/proc/{pid}/fdinfo"):
-        try:
-            with open(f"/proc/{pid}/fdinfo/{name}") as info:
-                flags = int(re.search(r"^flags:\s*([0-7]+)", info.read(), re.M).group(1), 8)
-            target = os.readlink(f"/proc/{pid}/fd/{name}")
-        except FileNotFoundError:  # closed meanwhile
-            continue
-        if int(name) > 2 and not flags & CLOSE_ON_EXEC:
-            found[name] = target
+    for number, target in proc.descriptors(pid).items():
+        flags = re.search(r"^flags:\s*([0-7]+)", proc.read(pid, f"fdinfo/{number}"), re.M)
+        if number > 2 and flags and not int(flags[1], 8) & CLOSE_ON_EXEC:  # without flags it was closed meanwhile
+            found[number] = target
     return found
 
 

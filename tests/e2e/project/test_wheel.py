@@ -12,6 +12,7 @@ import sys
 import zipfile
 
 import numpy as np
+import proc
 import pytest
 from conftest import ROOT, Starter
 from python_models import infer, make_python
@@ -125,7 +126,7 @@ def test_an_onnx_file_is_served_by_the_onnxruntime_beside_it(start, environment)
     index = json.loads(server.ask("/v2/repository/index", b"{}").body)
     answer = server.ask(f"/v2/models/{index[0]['name']}/infer", json.dumps({"inputs": inputs}).encode())
     assert [output["data"] for output in json.loads(answer.body)["outputs"]] == [[5.0] * 16, [1.0] * 16]
-    maps = pathlib.Path(f"/proc/{server.process.pid}/maps").read_text()
+    maps = proc.read(server.process.pid, "maps")
     packages, = environment.glob("lib/python*/site-packages")
     assert f"from {packages}/onnxruntime/capi/" in server.log
     libraries = set(re.findall(r" (/\S+/lib(?:gnutls|jansson|nghttp2)\S*)", maps))

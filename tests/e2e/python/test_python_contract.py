@@ -6,6 +6,7 @@ import pathlib
 import re
 import socket
 
+import proc
 import pytest
 from conftest import host_gpus, wait_for
 from python_sides import MODELS, in_nereid, infer, output, python_backends, server, side, start_python  # noqa: F401
@@ -14,8 +15,7 @@ pytestmark = pytest.mark.long
 
 
 def test_one_servers_code_is_in_the_process(server, side):
-    with open(f"/proc/{server.process.pid}/maps") as file:
-        libraries = set(re.findall(r"/\S*\.so\S*", file.read()))
+    libraries = set(re.findall(r"/\S*\.so\S*", proc.read(server.process.pid, "maps")))
     assert any(path.endswith("backends/python/libtriton_python.so") for path in libraries)
     assert [path for path in libraries if "libtritonserver" in path] == [str(side.core.resolve())]
 

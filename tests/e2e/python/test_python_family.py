@@ -2,12 +2,12 @@
 """Workers that become another program, or leave processes behind: both end at once, and nothing is left (rows 41, 44)."""
 import glob
 import os
-import pathlib
 import signal
 
 import pytest
 from conftest import wait_for
-from python_models import ask, await_gone, children, guard_of, has_ended, infer, make_python, together, worker_of
+from proc import has_ended, read
+from python_models import ask, await_gone, children, guard_of, infer, make_python, together, worker_of
 
 # IN[0] from 2 on: how to let go of the server.
 LETS_GO = """
@@ -182,7 +182,7 @@ def test_no_control_group_stays_behind(start_server, repository):
         own = f"nereid-workers-{server.process.pid}"
         workers = children(server.process.pid)
         assert len(workers) == 2
-        bound = any(own in pathlib.Path(f"/proc/{pid}/cgroup").read_text() for pid in workers)
+        bound = any(own in read(pid, "cgroup") for pid in workers)
         assert bound == any(path.endswith(own) for path in groups())
         server.process.send_signal(end)
         server.process.wait(60)

@@ -2,17 +2,17 @@
 """Workers that die, hang, flood or cannot be started: who notices, what they are told, and what is left (rows 30, 41-44)."""
 import json
 import os
-import pathlib
 import shutil
 import signal
 import threading
 import time
 
+import proc
 import pytest
 import tritonclient.http as triton
 from conftest import DEADLINE, PATIENCE, ROOT, wait_for
 from faults import Faults, descriptors
-from python_models import ECHO, PID, ask, await_gone, children, gone, has_ended, infer, make_python, together, worker_of
+from python_models import ECHO, PID, ask, await_gone, children, infer, make_python, together, worker_of
 
 pytestmark = pytest.mark.long
 
@@ -30,8 +30,8 @@ def execute(self, requests):
 
 def threads(server):
     """But for those of jobs: one more is there for each job that once came before all others were back."""
-    names = [path.read_text() for path in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/comm")]
-    return len(names) - names.count("job\n")
+    names = list(proc.threads(server.process.pid).values())
+    return len(names) - names.count("job")
 
 
 def zombies(server):
@@ -80,7 +80,7 @@ def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server
     assert replies["queued"][0] == 200
     assert not failures
     assert worker_of(server, "victim") != first
-    assert gone(first)
+    assert proc.is_gone(first)
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_dozens_of_kills_leave_nothing_behind(start_server, repository):
     assert not zombies(server)
     assert len(children(server.process.pid)) == 1
     for pid in (server.process.pid, worker_of(server, "victim")):
-        assert "/dev/shm" not in pathlib.Path(f"/proc/{pid}/maps").read_text()
+        assert "/dev/shm" not in proc.read(pid, "maps")
     server.stop()
 
 
@@ -226,11 +226,11 @@ def test_children_of_a_worker_end_with_it(start_server, repository):
     worker, child = map(int, infer(server, "parent"))
     os.kill(worker, signal.SIGKILL)
     wait_for("the worker's end to be seen", lambda: "the Python worker ended" in server.log)
-    wait_for("the child's end", lambda: has_ended(child))
-    assert gone(worker)
+    wait_for("the child's end", lambda: proc.has_ended(child))
+    assert proc.is_gone(worker)
     _, child = map(int, infer(server, "parent"))
     server.stop()
-    wait_for("the child's end", lambda: has_ended(child))
+    wait_for("the child's end", lambda: proc.has_ended(child))
 
 
 def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, repository):
@@ -244,7 +244,7 @@ def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, reposit
     wait_for("execute", (directory / "entered").exists)
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(DEADLINE)
-    wait_for("the worker's end", lambda: has_ended(pid))
+    wait_for("the worker's end", lambda: proc.has_ended(pid))
     client.join(DEADLINE)
 
 
@@ -257,7 +257,7 @@ def test_an_initialize_that_never_returns_does_not_hold_the_exit(start_server, r
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(DEADLINE)
     for pid in pids:
-        wait_for("the worker's end", lambda: has_ended(pid))
+        wait_for("the worker's end", lambda: proc.has_ended(pid))
 
 
 def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
@@ -266,7 +266,7 @@ def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
     assert infer(server, "endless").tolist() == [1]
     pids = list(children(server.process.pid))
     server.stop()
-    assert all(map(gone, pids)) and pids
+    assert all(map(proc.is_gone, pids)) and pids
 
 
 @pytest.mark.slow
@@ -296,8 +296,7 @@ def test_megabytes_of_prints_hold_nobody_up(start_release, repository):
 
 
 def memory(server):
-    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) << 10
+    return proc.status(server.process.pid, "VmRSS") << 10
 
 
 def test_a_server_that_is_killed_takes_its_workers_along(start_server, repository):
@@ -316,7 +315,7 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     server.process.wait()
     killed = time.monotonic()
     for pid in pids:
-        wait_for("the worker's end", lambda: has_ended(pid))
+        wait_for("the worker's end", lambda: proc.has_ended(pid))
     assert time.monotonic() - killed < 30  # it is a matter of milliseconds
     client.join(DEADLINE)
 
@@ -357,8 +356,7 @@ def test_an_idle_worker_uses_no_processor(start_release, repository):
     pid = worker_of(server, "idle")
 
     def used(process):
-        tasks = pathlib.Path(f"/proc/{process}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[2]) for task in tasks)
+        return sum(int(text.split()[2]) for text in proc.of_threads(process, "schedstat").values())
 
     def in_a_while(seconds):
         """Times that worker and server are put on a processor."""

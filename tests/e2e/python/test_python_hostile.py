@@ -6,15 +6,15 @@ NEREID_HOSTILE_SECONDS is how long each worker writes (default 1).
 """
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
 import threading
 import time
 
+import proc
 import pytest
 from conftest import wait_for
-from python_models import ask, await_gone, children, guard_of, has_ended, make_python
+from python_models import ask, await_gone, children, guard_of, make_python
 
 pytestmark = pytest.mark.slow
 
@@ -101,10 +101,10 @@ def execute(self, requests):
 @contextlib.contextmanager
 def slow_to_see_ends(server):
     """While the threads that see workers end need three seconds for a look."""
-    tasks = [task for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir() if (task / "comm").read_text().strip() == "py process"]
-    command = ["strace", *(f"--attach={task.name}" for task in tasks), "-o", "/dev/null", "-e", "inject=waitid:delay_enter=3000000"]
+    tasks = [task for task, name in proc.threads(server.process.pid).items() if name == "py process"]
+    command = ["strace", *(f"--attach={task}" for task in tasks), "-o", "/dev/null", "-e", "inject=waitid:delay_enter=3000000"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tracer:
-        wait_for("strace", lambda: all(f"TracerPid:\t{tracer.pid}\n" in (task / "status").read_text() for task in tasks))
+        wait_for("strace", lambda: all(f"TracerPid:\t{tracer.pid}\n" in proc.read(task, "status") for task in tasks))
         try:
             yield
         finally:
@@ -125,7 +125,7 @@ def test_the_end_of_a_worker_that_breaks_its_rings_holds_no_other_clients_up(sta
     client = threading.Thread(target=lambda: replies.append(ask(server, "breaks", [1])))
     with slow_to_see_ends(server):
         client.start()
-        wait_for("the end of the worker", lambda: has_ended(guard))
+        wait_for("the end of the worker", lambda: proc.has_ended(guard))
         assert ask(server, "other", [5])[1]["outputs"][0]["data"] == [5]
         assert client.is_alive() and replies == []
     client.join(60)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 
 import numpy as np
+import proc
 import pytest
 from conftest import BUILD
 from python_models import infer, make_python, reason, wait_for
@@ -466,21 +467,13 @@ child.wait()
 """
 
 
-def ended(pid):
-    """Whether the process is gone, or dead and not yet reaped by whoever has become its parent."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 @pytest.mark.parametrize("level", ["standard", "strict"])
 def test_a_program_ends_with_its_parent(level):
     with subprocess.Popen(["/usr/bin/python3", "-c", PARENT, LAUNCHER, level], stdout=subprocess.PIPE, text=True) as parent:
         pids = parent.stdout.readline().split()
-        assert not any(map(ended, pids)) and len(pids) == 2
+        assert not any(map(proc.has_ended, pids)) and len(pids) == 2
         parent.kill()
-    wait_for("the ends of program and guard", lambda: all(map(ended, pids)))
+    wait_for("the ends of program and guard", lambda: all(map(proc.has_ended, pids)))
 
 
 @pytest.mark.parametrize("level", ["standard", "strict"])
@@ -494,14 +487,7 @@ def test_a_chain_of_processes_that_each_leave_their_session_ends_with_the_progra
     start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {chain!r}, {str(tmp_path)!r}]); print('goes')"
     result = launch("--processes=200", "--", "/usr/bin/python3", "-c", start)
     assert (result.returncode, result.stdout) == (0, "goes\n")
-    assert not [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in read(path)]
-
-
-def read(path):
-    try:
-        return path.read_bytes()
-    except OSError:  # it has just ended
-        return b""
+    assert not [pid for pid in proc.processes() if str(tmp_path) in proc.read(pid, "cmdline")]
 
 
 @pytest.mark.parametrize("level", ["standard", "strict"])

@@ -2,8 +2,6 @@
 """Models that are loaded when somebody asks for them, and evicted when their memory is wanted: real clients over HTTP and gRPC."""
 import concurrent.futures
 import json
-import os
-import pathlib
 import queue
 import random
 import re
@@ -11,6 +9,7 @@ import signal
 import socket
 
 import numpy as np
+import proc
 import pytest
 import tritonclient.grpc as grpcclient
 from conftest import BUILD, PATIENCE, make_faulty, make_identity, wait_for
@@ -69,7 +68,7 @@ def numbers(value=7):
 
 
 def threads_of(server):
-    return int(re.search(r"^Threads:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text(), re.M).group(1))
+    return proc.status(server.process.pid, "Threads")
 
 
 def test_a_storm_of_first_requests_is_one_load_and_no_threads(start_server, repository):
@@ -398,11 +397,6 @@ def test_a_budget_that_is_none_is_refused(start_server, repository, value):
     assert "--model-memory-budget" in server.log and "<bytes>[K|M|G|T]" in server.log
 
 
-def processor_seconds(server):
-    fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 @pytest.mark.slow
 def test_ten_thousand_models_cost_a_start_nothing(start_server, repository):
     """Each is looked at once, by its name: a start takes the processor no longer than an index, which looks at them once, too."""
@@ -410,9 +404,9 @@ def test_ten_thousand_models_cost_a_start_nothing(start_server, repository):
     for i in range(count):
         make_identity(repository, f"model_{i:05}")
     server = start_server(repository, flags=ON_DEMAND)
-    start = processor_seconds(server)
+    start = proc.cpu_seconds(server.process.pid)
     rows = index(server)
     assert len(rows) == count and set(rows.values()) == {(None, None)}
-    assert start < 5 * (processor_seconds(server) - start) + 1
+    assert start < 5 * (proc.cpu_seconds(server.process.pid) - start) + 1
     assert server.ask(infer_path("model_01777"), BODY).status == 200
     assert loaded(server) == {"model_01777"}

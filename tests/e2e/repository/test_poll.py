@@ -2,10 +2,10 @@
 """--model-control-mode=poll: what comes, goes and changes in the repositories does so in the server, and only when it is whole."""
 import json
 import os
-import pathlib
 import shutil
 import time
 
+import proc
 import pytest
 from conftest import make_faulty, make_identity, wait_for
 from python_models import make_python
@@ -197,10 +197,7 @@ def test_the_interval_is_the_operators(start_server, repository, seconds):
     """0 is no poll after the start; and a server ends at once however long the interval is."""
     make_identity(repository, "m")
     server = start_server(repository, flags=["--model-control-mode=poll", f"--repository-poll-secs={seconds}", "--exit-timeout-secs=3000"])
-    threads = pathlib.Path(f"/proc/{server.process.pid}/task")
-    def polls():  # a thread names itself
-        return [(thread / "comm").read_text().strip() for thread in threads.iterdir()].count("poll")
-    wait_for("the poll's thread", lambda: polls() == (1 if seconds else 0))
+    wait_for("the poll's thread", lambda: list(proc.threads(server.process.pid).values()).count("poll") == (1 if seconds else 0))  # it names itself
     server.stop()
 
 

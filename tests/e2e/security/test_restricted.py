@@ -5,6 +5,7 @@ import http.client
 import re
 import subprocess
 
+import proc
 import pytest
 import tritonclient.http as triton
 from conftest import make_identity
@@ -184,7 +185,7 @@ def test_keys_come_from_files_and_variables_and_are_not_shown(start_server, mode
     server = start_server(models, flags=[*EXPLICIT, *flags, "--log-verbose=1"], variables={"STATISTICS_KEY": "two"})
     for path, key in (("/v2/models/identity/config", KEY), ("/v2/models/stats", "two"), ("/v2/trace/setting", "Plain-Secret")):
         assert server.ask(path).status == 403 and server.ask(path, headers={"the-key": key}).status == 200
-    command = open(f"/proc/{server.process.pid}/cmdline").read()
+    command = proc.read(server.process.pid, "cmdline")
     assert KEY not in command and KEY not in server.log and "Plain-Secret" not in server.log
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 
+import proc
 from conftest import make_identity, wait_for
 from oracle import survives
 from wire import CANARY, CANARY_BODY, LIVE, connect, receive_reply, send
@@ -19,8 +20,7 @@ def ask(model):
 
 
 def state(server):
-    with open(f"/proc/{server.process.pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
+    return proc.state(server.process.pid)
 
 
 @contextlib.contextmanager

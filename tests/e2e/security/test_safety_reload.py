@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+import proc
 import pytest
 from conftest import DEADLINE, copy_model, make_identity, wait_for
 from oracle import MIB, resources, rss
@@ -141,8 +142,7 @@ class Usage:
     def __init__(self, server):
         self.rss_mib = rss(server) / MIB
         self.resources = resources(server)
-        with open(f"/proc/{server.process.pid}/maps") as file:
-            self.mappings = sum(1 for _ in file)
+        self.mappings = len(proc.read(server.process.pid, "maps").splitlines())
 
     def __repr__(self):
         return f"{self.rss_mib:.1f} MiB, {self.resources}, {self.mappings} mappings"

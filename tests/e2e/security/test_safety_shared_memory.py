@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 
+import proc
 import pytest
 from client_memory import inference, mapped, place, region, register, registered, status, unregister
 from conftest import ROOT, Starter, copy_model, make_targets, wait_for
@@ -302,8 +303,7 @@ def test_a_client_that_dies_with_regions_open(sharing):
         body = inference("FP32", [1, 4], place("r", 16), place("r", 16, 4096))
         assert client.infer("t_fp32", body).status == 200
         assert unregister(sharing, "r").status == 200
-        with open(f"/proc/{sharing.process.pid}/maps") as maps:
-            assert key not in maps.read()
+        assert key not in proc.read(sharing.process.pid, "maps")
         assert client.infer("t_fp32", body).status == 404
 
 

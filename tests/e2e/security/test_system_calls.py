@@ -8,7 +8,8 @@ import signal
 
 import pytest
 from conftest import ROOT, copy_model, make_identity, wait_for
-from python_models import PID, ask, await_gone, children, has_ended, make_python, worker_of
+from proc import has_ended
+from python_models import PID, ask, await_gone, children, make_python, worker_of
 from system_calls import NEWER, without
 
 OLD = {

@@ -4,6 +4,7 @@ import json
 import re
 import time
 
+import proc
 import pytest
 from conftest import make_identity, wait_for
 from otel_collector import RealCollector, needs_collector
@@ -214,7 +215,7 @@ def test_settings_show_the_collector(start_server, repository, collector):
 
 
 def maps(server):
-    return open(f"/proc/{server.process.pid}/maps").read()
+    return proc.read(server.process.pid, "maps")
 
 
 def test_libcurl_is_there_only_for_opentelemetry(start_server, repository, collector, tmp_path):
