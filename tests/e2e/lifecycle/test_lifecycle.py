@@ -9,7 +9,6 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 
 import proc
 import pytest
@@ -102,10 +101,8 @@ def test_a_signal_drains_what_was_accepted(start_server, repository, number):
     idle = socket.create_connection(("localhost", server.http_port))  # must not delay the end
     answer = in_background(lambda: server.ask("/v2/models/m/infer", BODY))
     wait_for("the request", lambda: ACCEPTED in server.log)
-    begin = time.monotonic()
     server.process.send_signal(number)
-    assert server.stop(number=0) == 0
-    assert time.monotonic() - begin < 25  # less than the exit timeout
+    assert server.stop(number=0) == 0 and "Exit timeout expired" not in server.log
     assert answer().status == 200
     assert idle.recv(1) == b""
     assert "successfully unloaded 'm' version 1" in server.log
@@ -370,9 +367,8 @@ def test_clients_that_reset_their_connections_leave_nothing_behind(start_server,
     # The model goes when the last of its requests is released: nothing may be left.
     assert server.ask("/v2/repository/models/m/unload", b"").status == 200
     wait_for("the end of the model", lambda: "successfully unloaded 'm'" in server.log)
-    begin = time.monotonic()
     assert server.stop() == 0
-    assert "Found 0 in-flight inferences" in server.log and time.monotonic() - begin < 25  # less than the exit timeout
+    assert "Found 0 in-flight inferences" in server.log and "Exit timeout expired" not in server.log
 
 
 def load(server, model):

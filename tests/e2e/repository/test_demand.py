@@ -397,6 +397,7 @@ def test_a_budget_that_is_none_is_refused(start_server, repository, value):
     assert "--model-memory-budget" in server.log and "<bytes>[K|M|G|T]" in server.log
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_ten_thousand_models_cost_a_start_nothing(start_server, repository):
     """Each is looked at once, by its name: a start takes the processor no longer than an index, which looks at them once, too."""
