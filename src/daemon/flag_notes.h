@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a flag means something else here than in Triton: the only list. nereid migrate prints it,
 // the start refuses flags by it, and docs/compatibility.md has the same words
-// (tests/e2e/test_migrate.py). Constants.
+// (tests/e2e/command/test_migrate.py). Constants.
 #ifndef NEREID_DAEMON_FLAG_NOTES_H
 #define NEREID_DAEMON_FLAG_NOTES_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of everything that the inference port answers, and its handlers (route_handler in
-// exchange_routing.h). Tests walk the table: a row needs its answers in tests/e2e/posture.txt.
+// exchange_routing.h). Tests walk the table: a row needs its answers in
+// tests/e2e/security/posture.txt.
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_ROUTES_H
 #define NEREID_FRONTEND_HTTP_SERVICE_ROUTES_H
 
