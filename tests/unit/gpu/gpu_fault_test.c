@@ -291,7 +291,11 @@ static void a_stream_that_hangs_is_waited_for_no_longer_than_asked(void **state)
   assert_good(gpu_pool_take(pool, 8, &memory));
   assert_good(gpu_stream_new(GOOD, 0, &stream));
   assert_good(gpu_event_new(GOOD, &event));
-  play("", "{\"function\": \"cuMemsetD8Async\", \"later\": true, \"hang\": true}");
+  char fault[128]; // of this device: a stream of another one may still have its call before it
+  snprintf(fault, sizeof(fault),
+           "{\"function\": \"cuMemsetD8Async\", \"device\": %d, \"later\": true, \"hang\": true}",
+           device);
+  play("", fault);
   assert_good(gpu_fill(memory, GOOD, 1, 8, stream));
   assert_good(gpu_event_record(event, stream));
   assert_good(gpu_event_wait(event, 2000, &done));
@@ -320,7 +324,11 @@ static void hang(hung *h, int device)
   assert_good(gpu_pool_take(h->pool, 8, &h->memory));
   assert_good(gpu_stream_new(device, 0, &h->stream));
   assert_good(gpu_event_new(device, &h->event));
-  play("", "{\"function\": \"cuMemsetD8Async\", \"later\": true, \"hang\": true}");
+  char fault[128]; // of this device: a stream of another one may still have its call before it
+  snprintf(fault, sizeof(fault),
+           "{\"function\": \"cuMemsetD8Async\", \"device\": %d, \"later\": true, \"hang\": true}",
+           device);
+  play("", fault);
   assert_good(gpu_fill(h->memory, device, 1, 8, h->stream));
   assert_good(gpu_event_record(h->event, h->stream));
 }
