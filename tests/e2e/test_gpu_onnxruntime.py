@@ -392,8 +392,13 @@ def test_what_a_provider_lacks_is_named_with_the_line_for_pip(start_server, repo
     assert played.gpus.counters()["contexts.0"] == 0
 
 
-def test_what_only_some_models_need_is_a_warning(start_server, repository, tmp_path):
-    played = Played(tmp_path, packages=copy_of_packages(tmp_path, "nvidia/cudnn/lib/libcudnn.so.9"))
+@pytest.mark.parametrize("runtime", ["beside it", "within it"])
+def test_what_only_some_models_need_is_a_warning(start_server, repository, tmp_path, runtime):
+    packages = copy_of_packages(tmp_path, "nvidia/cudnn/lib/libcudnn.so.9")
+    if runtime == "within it":  # so that no libcudart says which CUDA it is
+        provider = packages / "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+        provider.write_bytes(provider.read_bytes().replace(b"libcudart.so.13", b"libcurand.so.10"))
+    played = Played(tmp_path, packages=packages)
     save(repository, "m", "instance_group [{ kind: KIND_GPU count: 2 }]\n")  # two sessions
     save(repository, "n", GPU)
     server = start(start_server, repository, played)
