@@ -3,7 +3,7 @@
 // driver alone. It gathers its input into memory of the server's pool on its device and copies the
 // output from there, says in the file that the setting `calls` names what each call gave, and asks
 // for all that a library built for GPUs asks for. NVIDIA's server loads it, too
-// (tests/e2e/test_gpu_abi.py).
+// (tests/e2e/test_gpu_abi_triton.py).
 #include "triton/core/tritonbackend.h"
 
 #include <dlfcn.h>
@@ -173,6 +173,18 @@ static void say_usage(TRITONBACKEND_ModelInstance *instance, int32_t device)
   SAY(TRITONSERVER_BufferAttributesDelete(usage), "done");
 }
 
+static void say_secondary_devices(TRITONBACKEND_ModelInstance *instance)
+{
+  uint32_t count = 0;
+  SAY(TRITONBACKEND_ModelInstanceSecondaryDeviceCount(instance, &count), "%u", count);
+  for (uint32_t i = 0; i <= count; i++) { // the last one is not there
+    const char *kind = NULL;
+    int64_t id = -1;
+    SAY(TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(instance, i, &kind, &id),
+        "%s %" PRId64, kind, id);
+  }
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
 {
   const char *name = NULL, *policy = NULL;
@@ -189,6 +201,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
   SAY(TRITONBACKEND_ModelInstanceHostPolicy(instance, &message), "of the instance");
   TRY(TRITONSERVER_MessageSerializeToJson(message, &policy, &size));
   fprintf(calls, "policy %.*s\n", (int)size, policy);
+  say_secondary_devices(instance);
   if (driver.cuDeviceGet(&handle, device) != 0 ||
       driver.cuDevicePrimaryCtxRetain(&context, handle) != 0 ||
       driver.cuCtxSetCurrent(context) != 0)
