@@ -334,36 +334,103 @@ def metrics():
     return {"total_mib": round(total / MIB), "used_mib": round(used / MIB), "watts": device["watts"]}
 
 
+def use_region(protocol, memory, data):
+    """Registers the memory twice wrongly, then right; the input is in its first half, the output in the second. p50 of 4 MiB."""
+    from tritonclient.utils import InferenceServerException
+
+    half = data.nbytes
+    memory.write(data.tobytes() + bytes(half))
+    for size, handle in ((2 * half + 4 * MIB, memory.handle), (2 * half, memory.handle[:60])):
+        with contextlib.suppress(InferenceServerException):
+            protocol.register("wrong", handle, size)
+            raise AssertionError(f"{size} bytes with a handle of {len(handle)} are registered")
+    protocol.register("r", memory.handle, 2 * half)
+    check(protocol.regions() == {"r": (0, 2 * half)}, f"the status has {protocol.regions()}")
+    call = [protocol.input(data.shape, "FP32", ("r", half, 0))], [protocol.output(("r", half, half))]
+    protocol.infer("m", *call)
+    check(memory.read(half, half) == data.tobytes(), "the output is not the input")
+    return p50_us(lambda: protocol.infer("m", *call), 50)
+
+
 @step
 def shared_memory():
-    """Memory of another process, in and out; sizes and handles that are wrong; a client that dies."""
+    """Memory of another process, in and out, over both protocols; sizes and handles that are wrong; a client that dies."""
     from cuda_memory import Memory, Protocol
     from gpus import Client
     from tritonclient.utils import InferenceServerException
 
-    data = random_tensor(MIB)
-    half = data.nbytes
+    data, figures = random_tensor(MIB), {}
+    before = first_device()["used_bytes"]
     with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server, \
-            Client(REAL) as client, Protocol("http", server).open() as triton:
-        memory = Memory(client, 2 * half)
-        memory.write(data.tobytes())
-        for size, handle in ((2 * half + 4 * MIB, memory.handle), (2 * half, memory.handle[:60])):
-            with contextlib.suppress(InferenceServerException):
-                triton.register("wrong", handle, size)
-                raise AssertionError(f"{size} bytes with a handle of {len(handle)} are registered")
-        triton.register("r", memory.handle, 2 * half)
-        call = [triton.input(data.shape, "FP32", ("r", half, 0))], [triton.output(("r", half, half))]
-        triton.infer("m", *call)
-        check(memory.read(half, half) == data.tobytes(), "the output is not the input")
-        figures = {"p50_4m_us": p50_us(lambda: triton.infer("m", *call), 50)}
-        client.kill()
+            Protocol("http", server).open() as over_http:
+        with Client(REAL) as client:
+            memory = Memory(client, 2 * data.nbytes)
+            with Protocol("grpc", server).open() as over_grpc:
+                figures["grpc_p50_4m_us"] = use_region(over_grpc, memory, data)
+                over_grpc.unregister("r")
+            figures["p50_4m_us"] = use_region(over_http, memory, data)
+            client.kill()
+        places = [over_http.input(data.shape, "FP32", ("r", data.nbytes, 0))], [over_http.output(("r", data.nbytes, data.nbytes))]
         with contextlib.suppress(InferenceServerException):
-            triton.infer("m", *call)  # works or fails: the server goes on
-        triton.unregister("r")
-        over_http, other = http_client(server)
-        check((infer(over_http, other, "m", data) == data).all(), "after a client's death nothing works")
+            over_http.infer("m", *places)  # works or fails: the server goes on
+        over_http.unregister("r")
+        triton, other = http_client(server)
+        check((infer(triton, other, "m", data) == data).all(), "after a client's death nothing works")
         other.close()
+    wait_for("the GPU's memory as before", lambda: first_device()["used_bytes"] - before < MIB, deadline=SECONDS / 4)
     return figures
+
+
+def grpc_load(server, shared, elements, connections, seconds=3):
+    """Requests a second and p50 in µs of bench/grpc_load.c, whose tensors are in memory that the server knows."""
+    sys.path.append(str(BENCH))
+    import load
+    import sides
+
+    try:
+        program = sides.build_grpc_load()
+    except (OSError, subprocess.CalledProcessError) as why:
+        raise NotTried(f"bench/grpc_load.c is not compiled ({why}): scripts/setup")
+    with tempfile.TemporaryDirectory(prefix="nereid-gpu-") as name:
+        request = load.grpc_request(pathlib.Path(name), "m", random_tensor(elements), shared=shared)
+        found = load.grpc(program, server.grpc_port, request, (connections, 1), seconds)
+    return found["rps"], found["p50"]
+
+
+def places(region, size):
+    """Parameters of a tensor in a region, by its offset."""
+    return lambda offset: {"shared_memory_region": region, "shared_memory_byte_size": size, "shared_memory_offset": offset}
+
+
+@step
+def shared_memory_latency():
+    """G3: 4 KiB in a client's memory on the GPU over gRPC, beside the copy itself."""
+    from cuda_memory import Memory, Protocol
+    from gpus import Client
+
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server, \
+            Client(REAL) as client, Protocol("http", server).open() as protocol:
+        memory = Memory(client, 8192)
+        protocol.register("r", memory.handle, 8192)
+        _, p50 = grpc_load(server, places("r", 4096), 1024, 1)
+    alone = probe("latency")["on_device_4k_p50_us"]
+    goal("G3 µs more than in-process", p50 - alone, most=15)
+    return {"grpc_p50_4k_us": p50, "alone_p50_4k_us": alone}
+
+
+@step
+def overlap():
+    """G5: two instances with 4 MiB in the host's shared memory, beside a loop with two buffers that copies the same way."""
+    from client_memory import region, register
+
+    alone = probe("overlap")
+    size = alone["tensor_bytes"]
+    more = "instance_group [ { kind: KIND_GPU count: 2 } ]"
+    with region(2 * size) as shared, server_with(lambda models: make_identity(models, "m", more=more), flags=("--allow-client-shm=true",)) as server:
+        check(register(server, "r", shared.key, 2 * size).status == 200, "the memory is not registered")
+        rate, _ = grpc_load(server, places("r", size), size // 4, 4)
+    goal("G5 part of the loop's throughput", rate / alone["tensors_s"], least=0.95)
+    return {"tensors_s": round(rate, 1), "alone_tensors_s": alone["tensors_s"]}
 
 
 # ---- frameworks ----
@@ -597,6 +664,16 @@ def run_step(name, seconds):
     return row | {"step": name, "seconds": round(time.monotonic() - begun, 1)}
 
 
+def build():
+    """build/release, unless the caller has named a build: a machine with a GPU may have no compiler."""
+    if "NEREID_BUILD" not in os.environ:
+        done = subprocess.run([ROOT / "scripts/build"], stdout=sys.stderr)
+        if done.returncode != 0:
+            sys.exit("scripts/build has failed: run scripts/setup, or name a build by NEREID_BUILD")
+    if not PROBE.exists():
+        sys.exit(f"{PROBE} is missing: NEREID_BUILD names no whole build")
+
+
 def text_of(row):
     if row["result"] != "passed":
         return row["why"].splitlines()[0]
@@ -618,8 +695,7 @@ def main():
     unknown = set(given.steps) - STEPS.keys()
     if unknown:
         parser.error(f"no such step: {' '.join(sorted(unknown))}")
-    if not PROBE.exists():
-        sys.exit(f"{PROBE} is missing: run scripts/build first, or name the build by NEREID_BUILD")
+    build()
     found = subprocess.run([PROBE, "devices"], capture_output=True, text=True)
     if found.returncode == NO_GPU:
         print(found.stderr.strip())
