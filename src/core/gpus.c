@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See gpus.h. `lock` guards the counts, for moments. The driver may hang, so a call of it holds at
 // most its device's lock and the right to change the pinned pool, for which others wait a limited
-// time. Taking memory of a pool needs neither.
+// time. A call on a device whose context is held needs no lock. Nor does taking memory of a pool.
 #include "core/gpus.h"
 
 #include "base/cleanup.h"
@@ -300,11 +300,13 @@ static void open_pool(gpus *g, int device)
 
 // ---- users ----
 
-// Holds the other devices' contexts meanwhile, as their last users may leave.
+// Holds the other devices' contexts meanwhile, as their last users may leave; the caller is a user
+// of `device`.
 static void enable_peers(gpus *g, int device)
 {
   int used[MAX_GPUS];
   size_t count = 0;
+  assert(gpu_context_of(device) != NULL);
   for (size_t i = 0; g->peers && i < g->supported_count; i++) {
     int other = g->supported[i];
     if (gpus_users(g, other) == 0 || gpu_health_of(other) != GPU_HEALTH_GOOD)
@@ -424,10 +426,12 @@ void gpus_free(gpus *g)
   free(g);
 }
 
+// The caller holds the device's context.
 static error *check_memory(const gpus *g, int device, const char *instance)
 {
   CUcontext before;
   size_t unused = 0, total = 0;
+  assert(gpu_context_of(device) != NULL);
   RETURN_IF_ERROR(gpu_context_visit(device, &before));
   CUresult code = gpu_driver_opened()->cuMemGetInfo_v2(&unused, &total);
   gpu_context_leave(before);
