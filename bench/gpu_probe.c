@@ -497,7 +497,8 @@ static const struct probe {
 } probes[] = {
     {"devices", show_devices},    {"bandwidth", measure_bandwidth},
     {"latency", measure_latency}, {"allocations", measure_allocations},
-    {"handles", share_handle},    {"descriptors", share_descriptor}, {"overlap", measure_overlap},
+    {"handles", share_handle},    {"descriptors", share_descriptor},
+    {"overlap", measure_overlap},
 };
 
 int main(int count, char **arguments)
@@ -520,7 +521,8 @@ int main(int count, char **arguments)
     probes[i].run(devices);
     return 0;
   }
-  fprintf(stderr, "usage: gpu_probe devices|bandwidth|latency|overlap|allocations|handles|descriptors "
-                  "[-- COMMAND...]\n");
+  fprintf(stderr,
+          "usage: gpu_probe devices|bandwidth|latency|overlap|allocations|handles|descriptors "
+          "[-- COMMAND...]\n");
   return 2;
 }

@@ -18,9 +18,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define POOL_BYTES    (UINT64_C(1) << 26) // of a device, unless the operator says otherwise
 #define ADDRESS_BYTES (UINT64_C(1) << 30)
+#define LIMIT_OF      "model-load-gpu-limit-device-" // the setting of backends; then the device
 #define PATIENCE_NS   UINT64_C(5000000000) // while another thread makes or frees the pinned pool
 
 // The place of a pool. Threads that use the pool count as `inside`; it is freed when none is, and
@@ -69,7 +71,7 @@ static uint64_t size_of(const server_options *o, const char *what, int device, u
 static double limit_of(const server_options *o, int device)
 {
   char name[48];
-  snprintf(name, sizeof(name), "model-load-gpu-limit-device-%d", device);
+  snprintf(name, sizeof(name), LIMIT_OF "%d", device);
   double limit;
   const char *text = setting_list_get(&o->backend_settings, "", name);
   return text != NULL && text_to_double(slice_of(text), &limit) ? limit : 1;
@@ -103,11 +105,32 @@ static void find_supported(gpus *g)
       g->supported[g->supported_count++] = (int32_t)i;
 }
 
-static void tell_limits(const gpus *g)
+static void tell_absent(const gpus *g, const char *flag, const char *device)
+{
+  uint64_t ordinal;
+  if (text_to_uint64(slice_of(device), &ordinal) && ordinal >= g->devices->count)
+    log_warning("--%s has no effect on GPU %s: CUDA shows %zu", flag, device, g->devices->count);
+}
+
+// A configuration may be that of other machines: where no GPU is used only the limit is named.
+static void tell_without_effect(const gpus *g, const server_options *o)
 {
   bool limited = false;
-  for (int i = 0; i < MAX_GPUS; i++)
-    limited = limited || g->limits[i] < 1;
+  for (size_t i = 0; g->devices->count > 0 && i < o->gpu_sizes.count; i++) {
+    const setting *s = &o->gpu_sizes.items[i];
+    const bool pool = strcmp(s->group, GPU_POOL_SIZE) == 0;
+    tell_absent(g, pool ? "cuda-memory-pool-byte-size" : "cuda-virtual-address-size", s->name);
+  }
+  for (size_t i = 0; i < o->backend_settings.count; i++) {
+    const setting *s = &o->backend_settings.items[i];
+    double limit;
+    if (!text_starts_with(s->name, LIMIT_OF) || !text_to_double(slice_of(s->value), &limit) ||
+        limit >= 1)
+      continue;
+    limited = true;
+    if (g->devices->count > 0)
+      tell_absent(g, "model-load-gpu-limit", s->name + strlen(LIMIT_OF));
+  }
   if (limited && g->devices->count == 0)
     log_warning("--model-load-gpu-limit has no effect: no GPU is used");
 }
@@ -129,7 +152,7 @@ error *gpus_new(const server_options *options, gpus **result)
     pthread_mutex_init(&g->of[i].lock, NULL);
   }
   find_supported(g);
-  tell_limits(g);
+  tell_without_effect(g, options);
   pthread_mutex_init(&g->lock, NULL);
   pthread_cond_init(&g->changed, NULL);
   *result = g;
