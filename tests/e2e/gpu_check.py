@@ -26,6 +26,7 @@ from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, Starter, copy_model, link_
 
 NO_GPU = 77
 READ = "GPU_CHECK_READ"  # of --read, for the steps
+RUNTIME = "GPU_CHECK_CUDA_RUNTIME"  # a directory with another CUDA runtime for Triton than its own
 LIMIT = "GPU_CHECK_SECONDS"  # of --seconds, for the steps
 SECONDS = int(os.environ.get(LIMIT, 60))  # of one step, and of what it waits for
 MIB = 1 << 20
@@ -402,20 +403,63 @@ def places(region, size):
     return lambda offset: {"shared_memory_region": region, "shared_memory_byte_size": size, "shared_memory_offset": offset}
 
 
-@step
-def shared_memory_latency():
-    """G3: 4 KiB in a client's memory on the GPU over gRPC, beside the copy itself."""
+def region_latency(server):
+    """p50 in µs of 4 KiB over gRPC that lie in a client's memory on the GPU, input and output."""
     from cuda_memory import Memory, Protocol
     from gpus import Client
 
-    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server, \
-            Client(REAL) as client, Protocol("http", server).open() as protocol:
+    with Client(REAL) as client, Protocol("http", server).open() as protocol:
         memory = Memory(client, 8192)
+        memory.write(bytes(8192))
         protocol.register("r", memory.handle, 8192)
-        _, p50 = grpc_load(server, places("r", 4096), 1024, 1)
+        return grpc_load(server, places("r", 4096), 1024, 1)[1]
+
+
+@step
+def shared_memory_latency():
+    """G3: beside the copy itself."""
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server:
+        p50 = region_latency(server)
     alone = probe("latency")["on_device_4k_p50_us"]
     goal("G3 µs more than in-process", p50 - alone, most=15)
     return {"grpc_p50_4k_us": p50, "alone_p50_4k_us": alone}
+
+
+@contextlib.contextmanager
+def identity_in_triton():
+    """Triton 2.51 with nereid's identity backend of build/release: its wheel has none."""
+    from grpc_sides import TritonOverGrpc
+    from python_sides import SideStarter
+
+    side = TritonOverGrpc()
+    runtime = os.environ.get(RUNTIME)
+    if not side.server.exists():
+        raise NotTried("Triton is not here: scripts/setup --all")
+    if not (side.build / "backends/identity/libtriton_identity.so").exists():
+        raise NotTried("Triton is given the identity backend of build/release, which is not there: scripts/build")
+    if runtime:
+        path = f"{os.environ['LD_LIBRARY_PATH']}:{runtime}:{side.variables['LD_LIBRARY_PATH']}"
+        side.variables = side.variables | {"LD_LIBRARY_PATH": path, "LD_PRELOAD": f"{runtime}/libcudart.so.12"}
+    with tempfile.TemporaryDirectory(prefix="triton-gpu-") as name:
+        directory = pathlib.Path(name)
+        for part in ("models", "backends"):
+            (directory / part).mkdir()
+        make_identity(directory / "models", "m", more=ON_GPU)
+        starter = SideStarter(side, side.backends(directory / "backends"), directory)
+        try:
+            yield starter(directory / "models", flags=["--load-model=m"])
+        finally:
+            starter.stop_all()
+
+
+@step
+def triton_shared_memory():
+    """The same memory in Triton 2.51: nereid's part of its p50."""
+    with identity_in_triton() as server:
+        theirs = region_latency(server)
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server:
+        ours = region_latency(server)
+    return {"p50_ratio": round(ours / theirs, 2), "grpc_p50_4k_us": ours, "triton_grpc_p50_4k_us": theirs}
 
 
 @step

@@ -8,6 +8,7 @@ import types
 import gpu_check
 import pytest
 from conftest import BUILD, PATIENCE, ROOT, environment
+from gpu_sides import RUNTIME
 from gpus import fake_gpus
 
 
@@ -18,7 +19,7 @@ def run(tmp_path):
         output = tmp_path / "results.json"
         done = subprocess.run(
             [ROOT / "scripts/gpu_check", f"--output={output}", f"--seconds={seconds}", *arguments], capture_output=True, text=True,
-            env=environment() | {"NEREID_BUILD": str(BUILD), "PATH": os.environ["PATH"]} | variables)
+            env=environment() | {"NEREID_BUILD": str(BUILD), "PATH": os.environ["PATH"], gpu_check.RUNTIME: str(RUNTIME)} | variables)
         results = json.loads(output.read_text()) if output.exists() else None
         return done, results, {row["step"]: row for row in results["steps"]} if results else {}
     return run
