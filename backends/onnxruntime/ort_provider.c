@@ -39,7 +39,7 @@ static const char *const named_after_cuda[] = {"libcudart.so.", "libcublas.so.",
 
 // Libraries that the provider opens itself, by name, when a model has such operators.
 static const struct {
-  int cuda; // 0: any
+  int cuda; // 0: any; cuDNN has a version of its own
   const char *name;
 } opened_later[] = {
     {0, "libcudnn.so.9"},   {12, "libcufft.so.11"}, {12, "libnvrtc.so.12"},
@@ -244,12 +244,22 @@ static TRITONSERVER_Error *outcome(const library_walk *self, const char *file)
 
 // ---- libraries that may be missing ----
 
+static bool has_seen(const library_walk *self, const char *begin)
+{
+  for (size_t i = 0; i < self->seen.count; i++)
+    if (text_starts_with(self->seen.items[i], begin))
+      return true;
+  return false;
+}
+
 static void open_later_ones(library_walk *self, const char *file)
 {
+  const bool links_cudnn = has_seen(self, "libcudnn.so."); // as providers for cuDNN 8 do
   static atomic_bool told;
   for (size_t i = 0; i < sizeof(opened_later) / sizeof(opened_later[0]); i++) {
     const char *name = opened_later[i].name;
-    const bool applies = opened_later[i].cuda == 0 || opened_later[i].cuda == self->cuda;
+    const bool applies =
+        opened_later[i].cuda == 0 ? !links_cudnn : opened_later[i].cuda == self->cuda;
     if (applies && !walk_library(self, name))
       string_list_add(&self->missing, name);
   }
