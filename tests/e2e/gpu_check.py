@@ -53,6 +53,14 @@ class NotTried(Exception):
     pass
 
 
+class Lacking(Exception):
+    """The platform has none of it, and nereid another way."""
+
+
+NO_IPC = "this platform has no CUDA IPC"
+NO_REGIONS = "no regions of virtual memory: the device has none"
+
+
 def step(run):
     STEPS[run.__name__] = run
     return run
@@ -76,6 +84,8 @@ def probe(*arguments, variables=()):
     done = subprocess.run([PROBE, *arguments], capture_output=True, text=True, env=os.environ | dict(variables))
     found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
     said = "; ".join(filter(None, (found.get("error"), done.stderr.strip())))  # the other process has the same stderr
+    if NO_IPC in said or NO_REGIONS in said:
+        raise Lacking(said)
     check(done.returncode == 0 and "error" not in found, said or f"gpu_probe ended with {done.returncode}")
     return found
 
@@ -335,6 +345,19 @@ def metrics():
     return {"total_mib": round(total / MIB), "used_mib": round(used / MIB), "watts": device["watts"]}
 
 
+def memory_of(client, size):
+    """Memory of another process, which a server can be told of."""
+    from cuda_memory import Memory
+    from gpus import DriverError
+
+    try:
+        return Memory(client, size)
+    except DriverError as failure:
+        if failure.code == 801:
+            raise Lacking(f"{NO_IPC}: clients use system shared memory")
+        raise
+
+
 def use_region(protocol, memory, data):
     """Registers the memory twice wrongly, then right; the input is in its first half, the output in the second. p50 of 4 MiB."""
     from tritonclient.utils import InferenceServerException
@@ -356,7 +379,7 @@ def use_region(protocol, memory, data):
 @step
 def shared_memory():
     """Memory of another process, in and out, over both protocols; sizes and handles that are wrong; a client that dies."""
-    from cuda_memory import Memory, Protocol
+    from cuda_memory import Protocol
     from gpus import Client
     from tritonclient.utils import InferenceServerException
 
@@ -365,7 +388,7 @@ def shared_memory():
     with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server, \
             Protocol("http", server).open() as over_http:
         with Client(REAL) as client:
-            memory = Memory(client, 2 * data.nbytes)
+            memory = memory_of(client, 2 * data.nbytes)
             with Protocol("grpc", server).open() as over_grpc:
                 figures["grpc_p50_4m_us"] = use_region(over_grpc, memory, data)
                 over_grpc.unregister("r")
@@ -405,11 +428,11 @@ def places(region, size):
 
 def region_latency(server):
     """p50 in µs of 4 KiB over gRPC that lie in a client's memory on the GPU, input and output."""
-    from cuda_memory import Memory, Protocol
+    from cuda_memory import Protocol
     from gpus import Client
 
     with Client(REAL) as client, Protocol("http", server).open() as protocol:
-        memory = Memory(client, 8192)
+        memory = memory_of(client, 8192)
         memory.write(bytes(8192))
         protocol.register("r", memory.handle, 8192)
         return grpc_load(server, places("r", 4096), 1024, 1)[1]
@@ -686,6 +709,8 @@ def run_one(name):
         row = {"result": "passed", "figures": STEPS[name](), "goals": REACHED}
     except NotTried as why:
         row = {"result": "not tried", "why": str(why)}
+    except Lacking as why:
+        row = {"result": "lacking", "why": str(why)}
     except Exception as why:  # noqa: BLE001: whatever it is, it is the row
         row = {"result": "lacking" if name in OTHER_WAYS else "failed", "why": (str(why) or type(why).__name__).strip()[-1000:]}
     print("\n" + json.dumps(row))

@@ -68,6 +68,15 @@ def test_what_an_older_driver_lacks_is_named(run, tmp_path):
     assert done.stdout == "no GPU here: the NVIDIA driver is too old: libcuda.so.1 has no cuMemAlloc_v2\n"
 
 
+def test_what_a_platform_does_not_have_is_no_failure(run, tmp_path):
+    """As WSL2, and integrated GPUs."""
+    steps = ("handles", "descriptors", "shared_memory", "shared_memory_latency")
+    done, _, rows = run(fake_gpus(tmp_path, [{"ipc": False, "vmm": False, "fds": False}]).variables, *steps)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [rows[step]["result"] for step in steps] == ["lacking"] * len(steps), done.stdout
+    assert "this platform has no CUDA IPC" in rows["handles"]["why"] and "system shared memory" in rows["shared_memory"]["why"]
+
+
 def test_a_step_that_is_not_there_is_refused(run):
     done, results, _ = run({}, "devises")
     assert done.returncode == 2 and "no such step: devises" in done.stderr and results is None
