@@ -14,10 +14,10 @@
 #include "base/slice.h"
 #include "base/state.h"
 #include "request/parameter.h"
+#include "request/request_trace.h"
 #include "request/response.h"
 #include "request/statistics.h"
 #include "request/target.h"
-#include "request/trace.h"
 #include "schedule/scheduler.h"
 #include "triton/core/tritonserver.h"
 
@@ -94,6 +94,7 @@ struct TRITONSERVER_InferenceRequest {
   _Atomic request_state state;
   uint32_t flags;      // TRITONSERVER_RequestFlag
   bool may_run_inline; // on the thread that submits it
+  bool is_alone;       // nobody else waits for that thread
   bool is_step;        // step of an ensemble: core/follow_up.h
   uint64_t correlation_id;
   const char *correlation_text; // NULL: the number counts
@@ -219,7 +220,7 @@ static inline bool request_is_cancelled(const request *r)
 
 static inline request *request_of_item(queue_item *item)
 {
-  return (request *)((char *)item - offsetof(request, item));
+  return container_of(item, request, item);
 }
 
 // On the thread that owns the request.

@@ -7,8 +7,9 @@
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/http/exchange/exchange_log.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define STATUS_NOT_SENT    499   // for the access log: the client left before the reply was made
@@ -235,9 +236,15 @@ void exchange_resume(exchange *x)
 
 static void run_queued(job *queued)
 {
-  exchange *x = (exchange *)((char *)queued - offsetof(exchange, queued));
+  exchange *x = container_of(queued, exchange, queued);
+  assert(x->phase == EXCHANGE_WAITING);
   x->job(x);
   exchange_resume(x);
+}
+
+bool exchange_is_alone(const exchange *x)
+{
+  return atomic_load_explicit(&x->loop->open, memory_order_relaxed) == 1;
 }
 
 void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next)

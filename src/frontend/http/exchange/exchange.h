@@ -12,10 +12,10 @@
 #include "base/refcount.h"
 #include "frontend/common/net/body.h"
 #include "frontend/common/net/jobs.h"
-#include "frontend/http/exchange/routing.h"
+#include "frontend/http/exchange/exchange_routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/headers.h"
-#include "frontend/http/transport/loop.h"
+#include "frontend/http/transport/http_loop.h"
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
@@ -112,6 +112,9 @@ void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange
 // The exchange has failed, or its client left during a suspension: it must not get another reply
 // nor be suspended again.
 bool exchange_is_over(const exchange *x);
+
+// The loop has no other connection now. Any thread.
+bool exchange_is_alone(const exchange *x);
 
 // Reads the body as a JSON object, which lives as long as the exchange. NULL for an empty body and
 // for other JSON, as in Triton. Errors: no JSON, or too large a tree. Once per exchange.
