@@ -315,6 +315,14 @@ def test_the_tables_and_the_log_name_pytorch(server):
     assert re.search(r"using PyTorch \d+\.\d+\S* from \S*libtorch_cpu\.so", server.log)
 
 
+def test_the_log_says_what_the_backend_cannot_read_off_a_model(server, loaded):
+    loaded("any_name")
+    for said in ("skipping model configuration auto-complete for 'any_name': not supported for pytorch backend",
+                 "input 'features' or previous input(s) are neither an input argument to the model 'any_name' nor do they follow the <name>__<index> naming convention. "
+                 "Falling back to enforcing strict ordering from model configuration."):
+        assert said in server.log
+
+
 # ---- the shim ----
 
 def own_backends(directory, build=BUILD):
