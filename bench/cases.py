@@ -99,6 +99,10 @@ def small_grpc(directory, model, method="ModelInfer"):
     return load.grpc_request(directory, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16), method)
 
 
+def layers_distinct(directory, model):
+    return load.distinct_request(directory, model, random(1, 256))
+
+
 def small_stream(directory, model):
     return small_grpc(directory, model, "ModelStreamInfer")
 
@@ -147,6 +151,7 @@ LOADS = (
     Load("cache hit, small JSON", CACHED, "cached", small, (1, 32), ALL),
     Load("cache hit, 4 MB binary", CACHED, "cached_large", four_megabytes, (1,), ("rps", "p50", "cpu")),
     Load("cache miss, small JSON", MISSED, "cached", small_distinct, (1, 32), ALL),
+    Load("cache miss, ONNX", MISSED, "cached_onnx", layers_distinct, (1, 8), ALL),
     Load("4 MB binary", BOTH, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("4 MB shared memory", BOTH, "large", four_megabytes_shared, (1, 4), ("rps", "p50", "cpu"), shared_object),
     Load("gRPC small, batcher", GRPC, "small", small_grpc, ((1, 1), (1, 32), (32, 1)), ALL),

@@ -110,7 +110,9 @@ static void read_input(tf_api_graph *graph, char *text)
 // As the backend asks for them.
 static tf_api_graph *load(const char *folder, unsigned char threads)
 {
-  const unsigned char config[] = {0x10, threads, 0x28, threads, 0x38, 1};
+  // Operators run in the caller's thread (-1), as in the backend.
+  const unsigned char config[] = {0x10, threads, 0x28, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                  0xff, 0xff,    0xff, 0xff, 0x01, 0x38, 1};
   static const char *const tags[] = {"serve"};
   tf_api_status *status = api.NewStatus();
   tf_api_session_options *options = api.NewSessionOptions();

@@ -94,6 +94,7 @@ MODELS = {
     "large": (IDENTITY + instances(2) + tensors(-1, -1),),
     "cached": (IDENTITY + BATCHES + instances(2) + tensors(16) + CACHED,),
     "cached_large": (IDENTITY + instances(2) + tensors(-1, -1) + CACHED,),
+    "cached_onnx": (ONNX + BATCHES + instances(2, 1) + tensors(256) + CACHED, 256, 16),
     "one": (IDENTITY + BATCHES + instances(1) + tensors(16),),
     "onnx_small": (ONNX + BATCHES + BATCHER + instances(2, 1) + tensors(16), 16, 1),
     "limited": (IDENTITY + BATCHES + limited(20) + tensors(16),),

@@ -88,8 +88,9 @@ API_GET(TRITONSERVER_InferenceRequestFlags, TRITONSERVER_InferenceRequest, uint3
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetFlags(TRITONSERVER_InferenceRequest *r,
                                                           uint32_t flags)
 {
-  r->flags = flags & ~NEREID_REQUEST_FLAG_RUN_HERE;
+  r->flags = flags & ~(NEREID_REQUEST_FLAG_RUN_HERE | NEREID_REQUEST_FLAG_ALONE);
   r->may_run_inline = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
+  r->is_alone = (flags & NEREID_REQUEST_FLAG_ALONE) != 0;
   return NULL;
 }
 

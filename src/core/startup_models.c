@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/dependents.h"
@@ -127,6 +128,40 @@ static void hint_at_parent(const char *repository)
       repository, size > 0 ? (int)size : 1, size > 0 ? repository : ".");
 }
 
+// A version's directory is named by a number and has files; a repository has directories.
+static bool is_versions_own(const server *s, const char *repository)
+{
+  char *path AUTO_FREE = realpath(repository, NULL);
+  string_list names = {0};
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
+  if (path == NULL)
+    return false;
+  const char *name = strrchr(path, '/') + 1;
+  if (name[0] == '\0' || name[strspn(name, "0123456789")] != '\0')
+    return false;
+  AUTO_ERROR error *e = files_open_root(path, &s->links, &dir);
+  if (e == NULL)
+    e = files_list(&dir, ".", &names);
+  bool has_files = e == NULL && names.count > 0;
+  string_list_fini(&names);
+  return has_files;
+}
+
+// Repositories without a directory, in which no load begins.
+static void hint_at_grandparents(const server *s, const repository_listing *listing)
+{
+  for (size_t i = 0; i < s->options.model_repositories.count; i++) {
+    const char *repository = s->options.model_repositories.items[i];
+    bool has_directory = false;
+    for (size_t k = 0; k < listing->count; k++)
+      has_directory = has_directory || strcmp(listing->items[k].repository, repository) == 0;
+    if (!has_directory && is_versions_own(s, repository))
+      log_warning("'%s' looks like the directory of a model's version: --model-repository is the "
+                  "directory above the model's",
+                  repository);
+  }
+}
+
 static void hint_at_parents(const startup_load *loads, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
@@ -209,6 +244,8 @@ error *load_startup_models(server *s)
       loads[count++] =
           (startup_load){.task.run = begin_startup_load, .server = s, .found = &listing.items[i]};
   all_in = load_all(s, loads, count) && all_in;
+  if (e == NULL)
+    hint_at_grandparents(s, &listing);
   free(loads);
   repository_listing_fini(&listing);
   if (e == NULL && !all_in)

@@ -10,8 +10,10 @@
 #include "core/model_queue.h"
 #include "core/refuse.h"
 
-#define RUN_INLINE_NS                                                                              \
-  50000 // models that take longer would keep the submitting thread from its work
+// Models that take longer would keep the submitting thread from its work: from other clients, or
+// from those that connect meanwhile.
+#define RUN_INLINE_NS 50000
+#define RUN_ALONE_NS  500000
 
 // For submissions; timeouts and cancellations concern queued requests.
 static refused_reason refused_of(refusal reason)
@@ -58,12 +60,14 @@ static bool enqueue(model *m, request *r, error **e, refused_reason *why)
   return false;
 }
 
-static bool may_run_inline(const model *m, const request *r)
+bool submission_may_run_here(const model *m, const request *r)
 {
   const backend *b = m->shared.backend;
+  const bool in_two_parts = b->functions.model_instance_execute_begin != NULL;
+  uint64_t limit_ns = r->is_alone && !in_two_parts ? RUN_ALONE_NS : RUN_INLINE_NS;
   return r->may_run_inline && !r->on_device && m->shared.sequences == NULL &&
-         (b->computes || b->functions.model_instance_execute_begin != NULL) &&
-         atomic_load_explicit(&m->shared.typical_ns, memory_order_relaxed) <= RUN_INLINE_NS;
+         (b->computes || in_two_parts) &&
+         atomic_load_explicit(&m->shared.typical_ns, memory_order_relaxed) <= limit_ns;
 }
 
 // Runs a request on the calling thread in place of an idle instance. False: queue it. If it takes
@@ -72,7 +76,7 @@ static bool run_inline(model *m, request *r)
 {
   scheduler *s = m->shared.scheduler;
   claimed_worker *claimed;
-  instance *i = may_run_inline(m, r) ? scheduler_claim(s, &r->item, &claimed) : NULL;
+  instance *i = submission_may_run_here(m, r) ? scheduler_claim(s, &r->item, &claimed) : NULL;
   if (i == NULL)
     return false;
   model_ref(m); // the request's reference may go with it

@@ -25,4 +25,8 @@ void submit_to_instance(instance *i, request *const *requests, size_t count);
 // submitted.
 error *submit_cancel(request *r);
 
+// Whether the calling thread may execute the request in place of an idle instance: the backend
+// allows it, and the model has been fast enough for what else the thread has to do. Any thread.
+bool submission_may_run_here(const model *m, const request *r);
+
 #endif

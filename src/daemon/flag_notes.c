@@ -7,6 +7,8 @@
 
 #define OBJECT_STORES "s3://|gs://|as://"
 #define NO_STORES     "copy the models of an object store into a directory, or mount the bucket"
+#define OTHER_PLACES  "http://|https://|hdfs://|file://"
+#define NO_PLACES     "give the path of a directory, into which the models are copied"
 #define NOT_NEEDED    "not needed"
 #define OF_SAGEMAKER  "without effect while --allow-sagemaker is false"
 #define OF_VERTEX_AI  "without effect while --allow-vertex-ai is false"
@@ -18,6 +20,8 @@ const flag_note flag_notes[] = {
     {"help", NULL, FLAG_DIFFERS, "goes to standard output, and the exit status is 0"},
     {"model-repository", OBJECT_STORES, FLAG_REFUSED, NO_STORES},
     {"model-store", OBJECT_STORES, FLAG_REFUSED, NO_STORES},
+    {"model-repository", OTHER_PLACES, FLAG_REFUSED, NO_PLACES},
+    {"model-store", OTHER_PLACES, FLAG_REFUSED, NO_PLACES},
     {"exit-on-error", "false", FLAG_DIFFERS,
      "a repository that is not there ends the start all the same"},
     {"listen", NULL, FLAG_NOT_GIVEN,

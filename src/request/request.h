@@ -94,6 +94,7 @@ struct TRITONSERVER_InferenceRequest {
   _Atomic request_state state;
   uint32_t flags;      // TRITONSERVER_RequestFlag
   bool may_run_inline; // on the thread that submits it
+  bool is_alone;       // nobody else waits for that thread
   bool is_step;        // step of an ensemble: core/follow_up.h
   uint64_t correlation_id;
   const char *correlation_text; // NULL: the number counts

@@ -37,6 +37,7 @@ MISTAKES = {
     "SageMaker": (["--allow-sagemaker=true"], "--allow-sagemaker=true is not supported by nereid yet: leave it out, and have a proxy"),
     "Vertex AI": (["--allow-vertex-ai=true"], "--allow-vertex-ai=false --allow-http=true"),
     "an object store": (["--model-store=s3://bucket/models"], "s3://bucket/models is not supported by nereid yet: copy the models"),
+    "a web page": (["--model-repository=https://example.com/models"], "https://example.com/models is not supported by nereid yet: give the path of a directory"),
     "no number for a time": (["--metrics-interval-ms=nan"], "--metrics-interval-ms: invalid value 'nan', expected a number"),
     "namespaces": (["--model-repository=/tmp", "--model-namespacing=true", "--model-control-mode=ondemand"],
                    "--model-namespacing is not supported with --model-control-mode=ondemand"),

@@ -160,9 +160,17 @@ def test_a_models_own_directory_as_repository_hints_at_its_parent(start_server, 
     assert f"'{directory}' looks like a model's own directory: --model-repository is the directory above it, '{repository}'" in server.log
 
 
+def test_a_versions_directory_as_repository_gets_a_hint(start_server, repository):
+    version = make_identity(repository, "m") / "1"
+    (version / "model.onnx").touch()
+    assert f"'{version}' looks like the directory of a model's version: --model-repository is the directory above the model's" in start_server(version).log
+
+
 def test_a_repository_gets_no_such_hint(start_server, repository):
     make_identity(repository, "m")
-    assert "looks like a model's own directory" not in start_server(repository).log
+    assert "looks like" not in start_server(repository).log
+    (repository.parent / "2026").mkdir()
+    assert "looks like" not in start_server(repository.parent / "2026").log
 
 
 def test_the_python_that_runs_models_is_named_once(start_server, repository):

@@ -182,12 +182,42 @@ static void an_instance_that_warms_up_executes_nothing_of_clients(void **state)
   model_unref(&played);
 }
 
+static void
+a_slower_model_runs_on_the_submitting_thread_where_nobody_else_waits_for_it(void **state)
+{
+  static const struct {
+    uint64_t typical_ns;
+    bool is_alone, in_two_parts, expected;
+  } cases[] = {
+      {50000, false, false, true},  {50000, false, true, true},    {50001, false, false, false},
+      {50001, true, false, true},   {50001, true, true, false},    {500000, true, false, true},
+      {500001, true, false, false}, {500000, false, false, false},
+  };
+  request *r = *state;
+  backend whole = {.name = (char *)"whole", .computes = true};
+  backend *in_two_parts = played.shared.backend;
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    played.shared.backend = cases[i].in_two_parts ? in_two_parts : &whole;
+    atomic_store(&played.shared.typical_ns, cases[i].typical_ns);
+    r->is_alone = cases[i].is_alone;
+    r->may_run_inline = true;
+    assert_int_equal(submission_may_run_here(&played, r), cases[i].expected);
+    r->may_run_inline = false;
+    assert_false(submission_may_run_here(&played, r));
+  }
+  request_free(r);
+  model_unref(&played);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(
           a_model_outlives_the_submission_that_its_last_request_has_left, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_refused_request_stays_the_callers, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(
+          a_slower_model_runs_on_the_submitting_thread_where_nobody_else_waits_for_it, set_up,
+          tear_down),
       cmocka_unit_test_setup_teardown(an_instance_that_warms_up_executes_nothing_of_clients, set_up,
                                       tear_down),
   };

@@ -240,6 +240,11 @@ static void run_queued(job *queued)
   exchange_resume(x);
 }
 
+bool exchange_is_alone(const exchange *x)
+{
+  return atomic_load_explicit(&x->loop->open, memory_order_relaxed) == 1;
+}
+
 void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next)
 {
   x->job = job;

@@ -113,6 +113,9 @@ void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange
 // nor be suspended again.
 bool exchange_is_over(const exchange *x);
 
+// The loop has no other connection now. Any thread.
+bool exchange_is_alone(const exchange *x);
+
 // Reads the body as a JSON object, which lives as long as the exchange. NULL for an empty body and
 // for other JSON, as in Triton. Errors: no JSON, or too large a tree. Once per exchange.
 error *exchange_read_json(exchange *x, json_t **object);

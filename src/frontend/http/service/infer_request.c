@@ -62,6 +62,7 @@ static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRe
                                      const infer_request_json *json)
 {
   uint32_t flags = inference_run_here_flag(x->inference, x->body.size) |
+                   (exchange_is_alone(x) ? NEREID_REQUEST_FLAG_ALONE : 0) |
                    (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
                    (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
   return TRITONSERVER_InferenceRequestSetFlags(request, flags);

@@ -76,10 +76,18 @@ static gnutls_session_t tls_session_of(const loop *l, struct MHD_Connection *mhd
   return session;
 }
 
+static void count_open(loop *l, bool one_more)
+{
+  size_t open = atomic_load_explicit(&l->open, memory_order_relaxed);
+  assert(one_more || open > 0);
+  atomic_store_explicit(&l->open, one_more ? open + 1 : open - 1, memory_order_relaxed);
+}
+
 static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
                                void **socket_context, enum MHD_ConnectionNotificationCode what)
 {
   loop *l = loop_pointer;
+  count_open(l, what == MHD_CONNECTION_NOTIFY_STARTED);
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
     // Read at once: libmicrohttpd 1.0 overwrites the answer with the next question's.
     int socket_fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
@@ -285,6 +293,7 @@ void loops_stop(loops *all)
     assert(l->core.in_flight == 0); // no connection is suspended
     if (l->daemon != NULL)
       MHD_stop_daemon(l->daemon);
+    assert(atomic_load(&l->open) == 0);
   }
 }
 

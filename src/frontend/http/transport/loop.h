@@ -20,6 +20,7 @@ struct loop {
   loop_core core; // its epoll set contains libmicrohttpd's
   struct MHD_Daemon *daemon;
   _Atomic bool closes_idle; // loops_close_idle was called
+  _Atomic size_t open;      // its connections; set on the loop's thread
 
   uint64_t progress;    // counts steps of connections; loop thread only, as the next
   tls_loop tls;         // counts moved bytes, with TLS
