@@ -89,7 +89,7 @@ def main():
         directory = pathlib.Path(path)
         repository = directory / "models"
         write_models(repository)
-        # Triton's end is left out, for what tests/e2e/python_sides.py says of it.
+        # Triton's end is left out, for what tests/e2e/lib/python_sides.py says of it.
         both = [Side("nereid", sides.RELEASE / "lib/libtritonserver.so", directory),
                 Side("Triton", next(LIBRARIES.glob("libtritonserver-*")), directory, LD_LIBRARY_PATH=str(LIBRARIES), LEAVE_SERVER="1")]
         for name, (measure, figures) in CASES.items():

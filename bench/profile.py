@@ -22,11 +22,11 @@ import models
 import sides
 
 ALL = "PROGRAM TOTALS"
-LOOP = "http/transport/loop.c:run"
+LOOP = "http/transport/http_loop.c:run"
 HANDLE = "http/exchange/exchange.c:exchange_handle"
 ADMIT = "http/exchange/admission.c:exchange_admit"
 FILL = "http/service/infer.c:fill"
-SUBMIT = "api/request.c:TRITONSERVER_ServerInferAsync"
+SUBMIT = "api/api_request.c:TRITONSERVER_ServerInferAsync"
 REPLY = "http/service/infer_response.c:infer_reply"
 MEMSET = "__memset_avx2_unaligned_erms"
 STAGES = {  # functions whose counts, with what they call, are added, and those that are taken off

@@ -14,7 +14,7 @@ import in_process_side
 import sides
 
 SECONDS = 4
-SMALL = sides.ROOT / "tests/e2e/torch_models/linear.pt"
+SMALL = sides.ROOT / "tests/models/torch/linear.pt"
 CONFIG = """platform: "pytorch_libtorch"
 max_batch_size: %d
 instance_group { kind: KIND_CPU count: 2 }

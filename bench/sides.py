@@ -20,8 +20,9 @@ import urllib.request
 import load
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests/e2e"))
+sys.path.append(str(ROOT / "tests/e2e/lib"))
 
+import proc  # noqa: E402
 from certificates import make_certificates, tls_flags  # noqa: E402
 from ports import free_port  # noqa: E402
 
@@ -93,35 +94,29 @@ class Server:
         """Process ids of the server and of what it has started."""
         found = [self.process.pid]
         for pid in found:  # grows meanwhile
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # threads and processes that end
-                for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-                    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                        found += map(int, (task / "children").read_text().split())
+            found += proc.children(pid)
         return found
 
     def idle_memory(self):
         """Proportional set size in MiB, of all processes."""
-        texts = [pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in self.processes()]
+        texts = filter(None, (proc.read(pid, "smaps_rollup") for pid in self.processes()))
         return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.M).group(1)) for text in texts) / 1024
 
     def forget_peak(self):
         """Memory's high-water mark is what is used now (proc(5), clear_refs)."""
-        pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        proc.reset_peak(self.process.pid)
 
     def peak_memory(self):
         """High-water mark of the resident set in MiB."""
-        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"^VmHWM:\s+(\d+)", text, re.M).group(1)) / 1024
+        return proc.status(self.process.pid, "VmHWM") / 1024
 
     def cpu_seconds(self):
         """User and system time so far, of all processes."""
-        stats = [pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.processes()]
-        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+        return sum(map(proc.cpu_seconds, self.processes()))
 
     def busy_ms(self):
         """Time on a processor so far, of the server's threads: finer than cpu_seconds."""
-        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
+        return sum(int(text.split()[0]) for text in proc.of_threads(self.process.pid, "schedstat").values()) / 1e6
 
     def model_counts(self, model):
         """Rows and executions of a model so far."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the PyTorch models of tests/e2e/torch_models, which are committed: scripts/make_torch_models.py [directory]
+"""Makes the PyTorch models of tests/models/torch, which are committed: scripts/make_torch_models.py [directory]
 With --large FILE it makes the one for bench/pytorch.py instead.
 
 It needs all of PyTorch (pip install torch numpy: 5 GB), a C++ compiler and strip; the tests need neither. The packages (.pt2) are
@@ -150,7 +150,7 @@ def main():
         layers = [layer for _ in range(8) for layer in (torch.nn.Linear(1024, 1024), torch.nn.ReLU())]
         torch.jit.script(torch.nn.Sequential(*layers).eval()).save(sys.argv[2])
         return
-    to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "tests/e2e/torch_models")
+    to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "tests/models/torch")
     to.mkdir(parents=True, exist_ok=True)
     scripts = dict(linear=Linear, two=Two, dictionary=Dictionary, strings=Strings, shapes=Shapes, tensors=Tensors, number=Number, state=State,
                    counter=Counter, no_forward=NoForward)

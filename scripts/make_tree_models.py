@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/e2e/tree_models: small models of XGBoost, LightGBM and scikit-learn, and what these libraries answer themselves.
+"""Makes tests/models/trees: small models of XGBoost, LightGBM and scikit-learn, and what these libraries answer themselves.
 
     python3 -m venv V && V/bin/pip install xgboost-cpu==3.2.0 lightgbm==4.7.0 scikit-learn==1.9.1 treelite==4.8.1 && V/bin/python scripts/make_tree_models.py
     python3 -m venv W && W/bin/pip install xgboost-cpu==2.1.4 scikit-learn==1.9.1 && W/bin/python scripts/make_tree_models.py --legacy
@@ -14,7 +14,7 @@ import sys
 import numpy as np
 import xgboost
 
-TARGET = pathlib.Path(__file__).resolve().parents[1] / "tests/e2e/tree_models"
+TARGET = pathlib.Path(__file__).resolve().parents[1] / "tests/models/trees"
 FEATURES = 5
 
 

@@ -3,7 +3,7 @@
 """Trains the classifier of model_repository/digits and writes it as ONNX.
 
 Data: scikit-learn's handwritten digits (1797 grey images of 8 x 8 pixels, values 0 to 16). A quarter of them, chosen by
-a fixed seed, is left out of the training; tests/e2e/test_digits.py asks the server about that quarter.
+a fixed seed, is left out of the training; tests/e2e/frameworks/test_digits.py asks the server about that quarter.
 
     scripts/train_digits.py [output]
 """

@@ -5,7 +5,7 @@
 #include "backend_copy.h"
 #include "backend_error.h"
 #include "base/checked.h"
-#include "isolated/protocol.h"
+#include "isolated/isolated_protocol.h"
 
 #include <string.h>
 

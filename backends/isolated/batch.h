@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a batch into one block of the server's region (isolated/protocol.h): inputs, then the
-// control part. Runs on the thread that executes the instance.
+// Writes a batch into one block of the server's region (isolated/isolated_protocol.h): inputs, then
+// the control part. Runs on the thread that executes the instance.
 #ifndef NEREID_ISOLATED_BATCH_H
 #define NEREID_ISOLATED_BATCH_H
 

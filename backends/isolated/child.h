@@ -6,7 +6,7 @@
 
 #include "base/refcount.h"
 #include "channel.h"
-#include "isolated/protocol.h"
+#include "isolated/isolated_protocol.h"
 #include "open_requests.h"
 #include "process/process.h"
 

@@ -248,10 +248,9 @@ report_response(TRITONBACKEND_ModelInstanceResponseStatistics *statistics, const
   return TRITONBACKEND_ModelInstanceReportResponseStatistics(statistics);
 }
 
-enum { // the server's response_outcome
-  OUTCOME_FAIL = 2,
-  OUTCOME_CANCEL
-};
+// The server's response_outcome.
+#define OUTCOME_FAIL   2
+#define OUTCOME_CANCEL 3
 
 static void read_response_statistics(wire_reader *reader, const open_request *r)
 {

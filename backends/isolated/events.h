@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Applies the events that a model's process sends about requests (isolated/protocol.h): responses,
-// statistics, releases. Each is checked first. Any thread.
+// Applies the events that a model's process sends about requests (isolated/isolated_protocol.h):
+// responses, statistics, releases. Each is checked first. Any thread.
 #ifndef NEREID_ISOLATED_EVENTS_H
 #define NEREID_ISOLATED_EVENTS_H
 

@@ -28,7 +28,7 @@ static TRITONSERVER_Error *fill_instance(const framework_model *model, ov_instan
   OV_TRY(runtime, compiled_model_create_infer_request(ov_state_of(model)->compiled, &self->request),
          "creating infer request object");
   self->given = calloc(signature->inputs.count + 1, sizeof(*self->given));
-  self->own = calloc(signature->outputs.count + 1, sizeof(ov_tensor *));
+  self->own = calloc(signature->outputs.count + 1, sizeof(*self->own));
   self->lent = calloc(signature->outputs.count + 1, sizeof(*self->lent));
   if (self->given == NULL || self->own == NULL || self->lent == NULL)
     return backend_error_no_memory("a model instance");

@@ -2,7 +2,7 @@
 // The entry points of the python backend. The server calls them on load threads (models, instances)
 // and instance threads (execute, ready).
 #include "calls/calls.h"
-#include "instance/instance.h"
+#include "instance/python_instance.h"
 
 #include "backend_entry.h"
 #include "backend_error.h"
@@ -115,7 +115,7 @@ const backend_entry_points backend_entry = {.name = "python",
                                             .instance_free = instance_free,
                                             .execute = python_instance_execute};
 
-// ---- entry points beyond these (executions: instance/execution.c)
+// ---- entry points beyond these (executions: instance/execution_entry.c)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {

@@ -5,6 +5,7 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/container_of.h"
 #include "torch_open.h"
 #include "torch_package.h"
 #include "torch_signature.h"
@@ -59,7 +60,7 @@ typedef struct compiled_run {
 
 static compiled_model *compiled_of(const framework_model *model)
 {
-  return (compiled_model *)torch_model_of(model);
+  return container_of(torch_model_of(model), compiled_model, base);
 }
 
 // The package's error text, on one line.
@@ -315,8 +316,10 @@ static TRITONSERVER_Error *compiled_compute(framework_run *run, torch_run *torch
   compiled_run *state = arena_allocate_array(&run->memory, 1, sizeof(*state));
   if (state == NULL)
     return backend_error_no_memory("a batch");
-  state->inputs = arena_allocate_array(&run->memory, self->base.input_count + 1, sizeof(void *));
-  state->outputs = arena_allocate_array(&run->memory, self->output_count + 1, sizeof(void *));
+  state->inputs =
+      arena_allocate_array(&run->memory, self->base.input_count + 1, sizeof(*state->inputs));
+  state->outputs =
+      arena_allocate_array(&run->memory, self->output_count + 1, sizeof(*state->outputs));
   if (state->inputs == NULL || state->outputs == NULL)
     return backend_error_no_memory("a batch");
   torch->state = state;

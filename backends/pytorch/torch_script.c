@@ -6,6 +6,7 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "base/container_of.h"
 #include "torch_signature.h"
 #include "torch_types.h"
 
@@ -30,7 +31,7 @@ typedef struct script_model {
 
 static script_model *script_of(const framework_model *model)
 {
-  return (script_model *)torch_model_of(model);
+  return container_of(torch_model_of(model), script_model, base);
 }
 
 static const torch_shim *shim_of(const framework_model *model)

@@ -19,12 +19,12 @@ typedef struct nereid_torch_module nereid_torch_module;
 typedef struct nereid_torch_result nereid_torch_result;
 
 // What an argument of forward() is.
-enum {
+typedef enum nereid_torch_kind {
   NEREID_TORCH_TENSOR,
   NEREID_TORCH_LIST,
   NEREID_TORCH_DICT,
   NEREID_TORCH_OTHER
-};
+} nereid_torch_kind;
 
 // Settings of a run, -1: as they are.
 typedef struct nereid_torch_options {

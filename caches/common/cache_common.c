@@ -26,16 +26,16 @@ void cache_metrics_fini(const cache_metric *metrics, size_t count)
   }
 }
 
-void cache_metric_set(const cache_metric *self, double value)
+void cache_metric_set(const cache_metric *m, double value)
 {
-  if (self->metric != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricSet(self->metric, value));
+  if (m->metric != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricSet(m->metric, value));
 }
 
-void cache_metric_add(const cache_metric *self, double value)
+void cache_metric_add(const cache_metric *m, double value)
 {
-  if (self->metric != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricIncrement(self->metric, value));
+  if (m->metric != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricIncrement(m->metric, value));
 }
 
 TRITONSERVER_Error *cache_check(const TRITONCACHE_Cache *cache, const char *key,

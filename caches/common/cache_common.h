@@ -23,8 +23,8 @@ void cache_metrics_init(cache_metric *metrics, const cache_metric_text *texts, s
 void cache_metrics_fini(const cache_metric *metrics, size_t count);
 
 // Do nothing without a metric.
-void cache_metric_set(const cache_metric *self, double value);
-void cache_metric_add(const cache_metric *self, double value);
+void cache_metric_set(const cache_metric *m, double value);
+void cache_metric_add(const cache_metric *m, double value);
 
 // The error that names a missing argument of an entry point; the caller's.
 TRITONSERVER_Error *cache_check(const TRITONCACHE_Cache *cache, const char *key,

@@ -22,8 +22,8 @@
 const char NEREID_CacheStaysInProcess = 1;
 
 typedef struct local_entry {
-  lru_entry known; // must be first
-  refcount users;  // the cache, and threads that copy it
+  lru_entry known;
+  refcount users; // the cache, and threads that copy it
   size_t sizes_count;
   size_t sizes[]; // of the buffers, which follow; then the key
 } local_entry;
@@ -107,7 +107,7 @@ static bool evict_one(TRITONCACHE_Cache *cache, left_entries *left)
   if (evicted == NULL)
     return false;
   left->count++;
-  if (!refcount_drop(&((local_entry *)evicted)->users))
+  if (!refcount_drop(&container_of(evicted, local_entry, known)->users))
     return true; // its last reader returns the bytes
   lru_return(&cache->lru, evicted->bytes);
   evicted->next = left->first;
@@ -120,7 +120,7 @@ static void free_left(TRITONCACHE_Cache *cache, left_entries *left)
   lru_entry *next;
   for (lru_entry *entry = left->first; entry != NULL; entry = next) {
     next = entry->next;
-    free(entry);
+    free(container_of(entry, local_entry, known));
   }
   if (left->count > 0)
     cache_metric_add(&cache->metrics[METRIC_EVICTIONS], (double)left->count);
@@ -258,7 +258,7 @@ static local_entry *find(TRITONCACHE_Cache *cache, slice key)
 {
   uint64_t hash = string_map_hash(key);
   LOCK_SCOPE(&cache->lock);
-  local_entry *entry = (local_entry *)lru_find(&cache->lru, key, hash);
+  local_entry *entry = container_of(lru_find(&cache->lru, key, hash), local_entry, known);
   if (entry != NULL)
     refcount_take(&entry->users);
   return entry;
@@ -346,7 +346,7 @@ TRITONSERVER_Error *TRITONCACHE_CacheFinalize(TRITONCACHE_Cache *cache)
   if (cache == NULL)
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INVALID_ARG, "cache was nullptr");
   while ((entry = lru_evict(&cache->lru)) != NULL)
-    drop_entry(cache, (local_entry *)entry);
+    drop_entry(cache, container_of(entry, local_entry, known));
   cache_metrics_fini(cache->metrics, METRIC_COUNT);
   lru_fini(&cache->lru);
   pthread_mutex_destroy(&cache->lock);

@@ -361,7 +361,7 @@ bool redis_store_get(redis_store *s, const char *key, redis_reply *reply)
 static TRITONSERVER_Error *begin(redis_store *s)
 {
   BACKEND_RETURN_IF_ERROR(redis_place_init(&s->place, &s->settings));
-  s->idle = calloc(s->settings.link_count, sizeof(redis_link *));
+  s->idle = calloc(s->settings.link_count, sizeof(*s->idle));
   if (s->idle == NULL)
     return backend_error_no_memory("connections to Redis");
   TRITONSERVER_Error *e = connect_all(s);

@@ -12,6 +12,7 @@
 #include "request/request.h"
 #include "triton/core/tritonbackend.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 // ---- backend ----
@@ -222,6 +223,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportMemoryUsage(
 // A moment that the backend reports, kept between the previous one and now.
 static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)
 {
+  assert(before <= now);
   if (ns > now)
     ns = now;
   return ns < before ? before : ns;

@@ -8,6 +8,7 @@
 #include "request/response.h"
 #include "triton/core/tritonbackend.h"
 
+#include <assert.h>
 #include <string.h>
 
 static response *of(TRITONBACKEND_Response *r)
@@ -18,7 +19,9 @@ static response *of(TRITONBACKEND_Response *r)
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryNew(TRITONBACKEND_ResponseFactory **factory,
                                                      TRITONBACKEND_Request *r)
 {
-  *factory = response_factory_ref(((request *)r)->factory);
+  const request *from = (request *)r;
+  assert(from->factory != NULL); // the backend has the request
+  *factory = response_factory_ref(from->factory);
   return NULL;
 }
 

@@ -17,7 +17,7 @@ typedef struct TRITONBACKEND_ModelInstanceResponseStatistics {
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsNew(record **result)
 {
-  *result = calloc(1, sizeof(record));
+  *result = calloc(1, sizeof(**result));
   return *result == NULL ? error_to_abi(error_no_memory()) : NULL;
 }
 

@@ -6,6 +6,8 @@
 #include "gpu/ranges.h"
 #include "nereid/nereid.h"
 
+#include <assert.h>
+
 // Clients may hold their shares indefinitely. The rest is for the server's own copies.
 static const unsigned eighths[NEREID_PINNED_USES] = {
     [NEREID_PINNED_BODY] = 4, [NEREID_PINNED_REPLY] = 3};
@@ -21,7 +23,10 @@ static uint64_t cost_of(size_t size)
 
 static void leave_share(server *s, NEREID_PinnedUse use, uint64_t cost)
 {
-  atomic_fetch_sub_explicit(&s->pinned_shares[use], cost, memory_order_relaxed);
+  const uint64_t before =
+      atomic_fetch_sub_explicit(&s->pinned_shares[use], cost, memory_order_relaxed);
+  assert(before >= cost);
+  (void)before;
 }
 
 static bool enter_share(server *s, NEREID_PinnedUse use, size_t size)

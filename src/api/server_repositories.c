@@ -28,7 +28,7 @@ static error *register_repository(server *s, const char *path, const parameter *
   if (from == NULL && count > 0)
     return error_new(ERROR_INVALID_ARG,
                      "model mappings are not provided while mapping count is non-zero");
-  repository_mapping *mappings AUTO_FREE = calloc(count + 1, sizeof(repository_mapping));
+  repository_mapping *mappings AUTO_FREE = calloc(count + 1, sizeof(*mappings));
   if (mappings == NULL)
     return error_no_memory();
   for (size_t i = 0; i < count; i++)

@@ -28,11 +28,9 @@ static _Atomic log_format line_format;
 #define SUBJECT_BYTES 256 // of a request's id
 #define FILE_BYTES    128 // of a source file's name
 
-enum { // columns
-  TABLE_WIDTH = 120,
-  LEAST_TABLE_WIDTH = 80,
-  MAX_TABLE_WIDTH = 200
-};
+#define TABLE_WIDTH       120 // columns
+#define LEAST_TABLE_WIDTH 80
+#define MAX_TABLE_WIDTH   200
 
 static _Atomic uint64_t dropped_lines;
 

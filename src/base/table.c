@@ -124,7 +124,7 @@ void table_add(table *t, const char *const *cells)
 {
   if (t->column_count > t->cell_capacity - t->cell_count) {
     size_t capacity = 2 * t->cell_capacity + 8 * t->column_count;
-    char **grown = reallocarray(t->cells, capacity, sizeof(char *));
+    char **grown = reallocarray(t->cells, capacity, sizeof(*grown));
     if (grown == NULL)
       return;
     t->cells = grown;

@@ -58,8 +58,8 @@ static bool serves(const step_model *step, int64_t version)
 {
   size_t count = 0;
   const size_t all = step->dir.version_count;
-  int64_t *available AUTO_FREE = calloc(all + 1, sizeof(int64_t));
-  int64_t *selected AUTO_FREE = calloc(all + 1, sizeof(int64_t));
+  int64_t *available AUTO_FREE = calloc(all + 1, sizeof(*available));
+  int64_t *selected AUTO_FREE = calloc(all + 1, sizeof(*selected));
   if (available == NULL || selected == NULL)
     return true;
   for (size_t i = 0; i < all; i++)
@@ -150,7 +150,7 @@ error *checked_model_look_at_steps(checked_model *m, const string_list *reposito
   if (!m->whole || m->config == NULL || !config_is_ensemble(m->config))
     return NULL;
   const Inference__ModelEnsembling *ensemble = m->config->ensemble_scheduling;
-  config_step_model *steps AUTO_FREE = calloc(ensemble->n_step + 1, sizeof(config_step_model));
+  config_step_model *steps AUTO_FREE = calloc(ensemble->n_step + 1, sizeof(*steps));
   if (steps == NULL)
     return error_no_memory();
   const size_t before = m->found.errors;

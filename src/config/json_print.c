@@ -2,7 +2,7 @@
 // Prints a configuration as JSON, as GET /v2/models/M/config shows it, driven by the descriptors.
 // Called from load threads and by the functions that answer that request.
 #include "config/config.h"
-#include "config/number_print.h"
+#include "config/config_number_print.h"
 #include "config/reflection.h"
 
 #include <inttypes.h>

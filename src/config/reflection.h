@@ -14,9 +14,7 @@
 
 typedef const ProtobufCFieldDescriptor *field_ref;
 
-enum {
-  REFLECTION_MAX_FIELDS = 64
-}; // no message of the schema has more; asserted where used
+#define REFLECTION_MAX_FIELDS 64 // no message of the schema has more; asserted where used
 
 // One scalar of any type on its way into or out of a field.
 typedef union scalar {

@@ -2,7 +2,7 @@
 // Prints a message by its descriptor; see text_print.h.
 #include "config/text_print.h"
 
-#include "config/number_print.h"
+#include "config/config_number_print.h"
 #include "config/reflection.h"
 
 #include <inttypes.h>

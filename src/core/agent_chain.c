@@ -218,7 +218,7 @@ error *agent_chain_new(const agent_chain_source *source, agent_chain **result)
   refcount_init(&chain->references);
   chain->registry = source->registry;
   error *e = config_copy(source->config, &chain->config);
-  chain->models = calloc(source->config->model_repository_agents->n_agents, sizeof(agent_model));
+  chain->models = calloc(source->config->model_repository_agents->n_agents, sizeof(*chain->models));
   if (e == NULL && (chain->models == NULL || (chain->dir = strdup(source->dir)) == NULL))
     e = error_no_memory();
   if (e == NULL)

@@ -55,13 +55,13 @@ static error *print_backend_config(const server_options *options, const char *na
   return e;
 }
 
-enum {
+typedef enum searched_dir {
   IN_VERSION,
   IN_MODEL,
   IN_BACKEND,
   IN_RUNNER, // of the backend that runs others, which have a file instead of a library
   SEARCHED_DIRS,
-};
+} searched_dir;
 
 // A directory that may hold the library.
 typedef struct library_dir {

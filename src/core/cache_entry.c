@@ -43,12 +43,30 @@ static bool take_long(slice *from, slice *taken)
   return take_number(from, &size, sizeof(size)) && take(from, size, taken);
 }
 
-bool packed_take_count(slice *packed, uint32_t *count)
+// One output of a packed response; the slices point into it.
+typedef struct packed_output {
+  slice name; // not NUL-terminated
+  slice datatype;
+  slice shape; // int64s, not aligned
+  slice data;
+} packed_output;
+
+// One parameter of a packed response. They follow the outputs; Triton's layout has none.
+typedef struct packed_parameter {
+  slice name;
+  uint32_t type; // TRITONSERVER_ParameterType
+  slice value;   // a text has no NUL
+} packed_parameter;
+
+// The next three take the number of outputs or parameters, or the next of them, off the front of
+// `packed`. False: `packed` is too short or garbled.
+
+static bool packed_take_count(slice *packed, uint32_t *count)
 {
   return take_number(packed, count, sizeof(*count));
 }
 
-bool packed_take_output(slice *packed, packed_output *output)
+static bool packed_take_output(slice *packed, packed_output *output)
 {
   slice all;
   return take_long(packed, &all) && take_short(&all, &output->name) &&
@@ -57,7 +75,7 @@ bool packed_take_output(slice *packed, packed_output *output)
          output->shape.size % sizeof(int64_t) == 0;
 }
 
-bool packed_take_parameter(slice *packed, packed_parameter *p)
+static bool packed_take_parameter(slice *packed, packed_parameter *p)
 {
   return take_short(packed, &p->name) && take_number(packed, &p->type, sizeof(p->type)) &&
          take_long(packed, &p->value);

@@ -22,7 +22,7 @@ typedef struct TRITONCACHE_CacheEntry {
 
 // Called by TRITONCACHE_Copy: moves bytes between a response and the entry.
 typedef struct TRITONCACHE_Allocator {
-  error *(*copy)(struct TRITONCACHE_Allocator *self, const cache_entry *entry);
+  error *(*copy)(struct TRITONCACHE_Allocator *c, const cache_entry *entry);
   response_factory *factory; // of the response that a look-up makes
   response *r;               // the response that was made, or is inserted
 } cache_copier;
@@ -36,26 +36,5 @@ error *cache_entry_write(const response *r, const cache_entry *entry);
 // The packed size of the response in bytes. False: it cannot be kept, as an output is not in host
 // memory or was never filled, or as its parameters are too many or of type BYTES.
 bool cache_entry_size(const response *r, size_t *size);
-
-// One output of a packed response; the slices point into it.
-typedef struct packed_output {
-  slice name; // not NUL-terminated
-  slice datatype;
-  slice shape; // int64s, not aligned
-  slice data;
-} packed_output;
-
-// One parameter of a packed response. They follow the outputs; Triton's layout has none.
-typedef struct packed_parameter {
-  slice name;
-  uint32_t type; // TRITONSERVER_ParameterType
-  slice value;   // a text has no NUL
-} packed_parameter;
-
-// Take the number of outputs or parameters, or the next of them, off the front of `packed`. False:
-// `packed` is too short or garbled.
-bool packed_take_count(slice *packed, uint32_t *count);
-bool packed_take_output(slice *packed, packed_output *output);
-bool packed_take_parameter(slice *packed, packed_parameter *p);
 
 #endif

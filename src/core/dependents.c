@@ -450,6 +450,13 @@ static void add_alone(model_table *models, leaving *l, model_entry *ensemble, si
   string_list_fini(&names);
 }
 
+// Brings the ensembles of changed models up to date.
+static void update_ensembles(server *s, const string_list *names)
+{
+  if (atomic_load_explicit(&s->models.ensembles, memory_order_relaxed) > 0 && names->count > 0)
+    dependents_load(s, NULL, 0, names);
+}
+
 error *dependents_unload(server *s, const char *name, bool cascade)
 {
   model_table *models = &s->models;
@@ -468,7 +475,7 @@ error *dependents_unload(server *s, const char *name, bool cascade)
     lifecycle_unload(s, l.items[i]);
     string_list_add(&names, l.items[i]->bare);
   }
-  dependents_changed(s, &names);
+  update_ensembles(s, &names);
   error *e = names.failed ? error_no_memory() : NULL;
   string_list_fini(&names);
   return e;
@@ -525,10 +532,4 @@ void dependents_load(server *s, model_wish *wishes, size_t count, const string_l
       item->failure = NULL;
   }
   batch_fini(&b);
-}
-
-void dependents_changed(server *s, const string_list *names)
-{
-  if (atomic_load_explicit(&s->models.ensembles, memory_order_relaxed) > 0 && names->count > 0)
-    dependents_load(s, NULL, 0, names);
 }

@@ -21,9 +21,6 @@ typedef struct model_wish {
 // changed up to date. `changed`: models (clients' names) that have changed before; or NULL.
 void dependents_load(server *s, model_wish *wishes, size_t count, const string_list *changed);
 
-// Brings the ensembles of changed models up to date.
-void dependents_changed(server *s, const string_list *names);
-
 // Unloads all models that clients call `name`, and with `cascade` the models of their steps that
 // nobody asked for by name and no other ensemble has; then brings ensembles up to date.
 error *dependents_unload(server *s, const char *name, bool cascade);

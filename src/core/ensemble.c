@@ -63,7 +63,7 @@ static error *begin(model *m, request *r)
 // ensemble_check has looked at the models' configurations: the entries are known.
 static error *find_entries(ensemble *e, model_table *models)
 {
-  e->entries = calloc(e->graph->step_count + 1, sizeof(model_entry *));
+  e->entries = calloc(e->graph->step_count + 1, sizeof(*e->entries));
   if (e->entries == NULL)
     return error_no_memory();
   for (uint32_t i = 0; i < e->graph->step_count; i++) {

@@ -73,9 +73,9 @@ static error *allocate_step(ensemble_graph *g, ensemble_graph_step *step, const 
   step->version = from->model_version;
   step->inputs = arena_allocate_array(a, from->n_input_map, sizeof(*step->inputs));
   step->outputs = arena_allocate_array(a, from->n_output_map, sizeof(*step->outputs));
-  step->output_names = arena_allocate_array(a, from->n_output_map, sizeof(slice));
-  step->tensors = arena_allocate_array(a, from->n_input_map, sizeof(uint32_t));
-  step->sources = arena_allocate_array(a, from->n_input_map, sizeof(uint32_t));
+  step->output_names = arena_allocate_array(a, from->n_output_map, sizeof(*step->output_names));
+  step->tensors = arena_allocate_array(a, from->n_input_map, sizeof(*step->tensors));
+  step->sources = arena_allocate_array(a, from->n_input_map, sizeof(*step->sources));
   return step->model == NULL || step->inputs == NULL || step->outputs == NULL ||
                  step->output_names == NULL || step->tensors == NULL || step->sources == NULL
              ? error_no_memory()
@@ -130,7 +130,8 @@ static error *link_steps(ensemble_graph *g)
       g->tensors[g->steps[s].tensors[i]].reader_count++;
   for (uint32_t t = 0; t < g->tensor_count; t++) {
     ensemble_tensor *tensor = &g->tensors[t];
-    tensor->readers = arena_allocate_array(&g->memory, tensor->reader_count, sizeof(uint32_t));
+    tensor->readers =
+        arena_allocate_array(&g->memory, tensor->reader_count, sizeof(*tensor->readers));
     if (tensor->readers == NULL)
       return error_no_memory();
     tensor->reader_count = 0;
@@ -158,7 +159,8 @@ static error *allocate_graph(builder *b, const Inference__ModelConfig *config)
     tensors += ensemble->step[i]->n_input_map + ensemble->step[i]->n_output_map;
   g->tensors = arena_allocate_array(&g->memory, tensors, sizeof(*g->tensors));
   g->steps = arena_allocate_array(&g->memory, ensemble->n_step, sizeof(*g->steps));
-  g->output_tensors = arena_allocate_array(&g->memory, config->n_output, sizeof(uint32_t));
+  g->output_tensors =
+      arena_allocate_array(&g->memory, config->n_output, sizeof(*g->output_tensors));
   g->max_inflight = ensemble->max_inflight_requests;
   return g->tensors == NULL || g->steps == NULL || g->output_tensors == NULL ? error_no_memory()
                                                                              : NULL;

@@ -227,8 +227,8 @@ error *ensemble_check(model_table *models, model_entry *entry, Inference__ModelC
     return error_new(ERROR_INVALID_ARG,
                      "circular dependency between ensembles: %s -> ... -> %s -> %s", entry->name,
                      last->name, entry->name);
-  config_step_model *steps AUTO_FREE = calloc(count + 1, sizeof(config_step_model));
-  model **taken AUTO_FREE = calloc(count + 1, sizeof(model *));
+  config_step_model *steps AUTO_FREE = calloc(count + 1, sizeof(*steps));
+  model **taken AUTO_FREE = calloc(count + 1, sizeof(*taken));
   if (steps == NULL || taken == NULL)
     return error_no_memory();
   error *e = take_steps(models, entry, config, steps, taken);

@@ -12,9 +12,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define SEQUENCE_FLAGS                                                                             \
-  (uint32_t)(TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | TRITONSERVER_REQUEST_FLAG_SEQUENCE_END)
-
 // The thread that begins steps.
 typedef struct circumstances {
   bool has_time; // the last step may run here

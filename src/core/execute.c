@@ -3,10 +3,10 @@
 #include "core/execute.h"
 
 #include "base/clock.h"
+#include "core/batch_padding.h"
 #include "core/batch_step.h"
 #include "core/follow_up.h"
 #include "core/gpu_watch.h"
-#include "core/padding.h"
 #include "core/refuse.h"
 #include "core/sequence_rows.h"
 #include "core/sequences.h"

@@ -94,9 +94,9 @@ static error *read_config(load_operation *o, const repository_model *found, repo
 
 static error *select_versions(load_operation *o, const repository_dir *dir)
 {
-  int64_t *available AUTO_FREE = calloc(dir->version_count + 1, sizeof(int64_t));
-  o->wanted = calloc(dir->version_count + 1, sizeof(int64_t));
-  o->jobs = calloc(dir->version_count + 1, sizeof(load_job));
+  int64_t *available AUTO_FREE = calloc(dir->version_count + 1, sizeof(*available));
+  o->wanted = calloc(dir->version_count + 1, sizeof(*o->wanted));
+  o->jobs = calloc(dir->version_count + 1, sizeof(*o->jobs));
   if (available == NULL || o->wanted == NULL || o->jobs == NULL)
     return error_no_memory();
   for (size_t i = 0; i < dir->version_count; i++)

@@ -75,7 +75,7 @@ typedef enum model_stage {
 } model_stage;
 
 struct TRITONBACKEND_Model {
-  request_target target; // first: requests know a model by it
+  request_target target; // requests know a model by it
   model_environment environment;
   char *id;         // the server's name for it
   const char *name; // the clients' and backends' name: the id without the namespace
@@ -140,9 +140,10 @@ void model_touch_with(model *m, const model *ensemble);
 
 // Takes what the backend has found, while ModelInitialize runs; else INVALID_ARG.
 error *model_complete_config(model *m, const Inference__ModelConfig *found);
+
 static inline model *model_of_target(request_target *target)
 {
-  return (model *)target;
+  return container_of(target, model, target);
 }
 
 #endif

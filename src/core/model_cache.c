@@ -4,6 +4,7 @@
 #include "core/model_cache.h"
 
 #include "base/clock.h"
+#include "base/container_of.h"
 #include "base/log.h"
 #include "core/cache.h"
 #include "core/cache_entry.h"
@@ -23,7 +24,7 @@ struct model_cache {
 };
 
 typedef struct lookup_ticket {
-  cache_ticket ticket; // first: the factory has a pointer to it
+  cache_ticket ticket; // the factory has a pointer to it
   model_cache *cache;  // the factory references the model, which keeps the cache
   uint64_t look_up_ns;
   char key[CACHE_KEY_SIZE];
@@ -98,9 +99,9 @@ static void tell_failure(model_cache *c, const char *key, const error *e)
                 error_message(e), c->model->name);
 }
 
-static error *copy_out(cache_copier *self, const cache_entry *entry)
+static error *copy_out(cache_copier *c, const cache_entry *entry)
 {
-  return cache_entry_write(self->r, entry);
+  return cache_entry_write(c->r, entry);
 }
 
 static void insert(model_cache *c, const char *key, response *r)
@@ -114,9 +115,9 @@ static void insert(model_cache *c, const char *key, response *r)
     tell_failure(c, key, e);
 }
 
-static void end_ticket(cache_ticket *self, response *r, uint32_t flags)
+static void end_ticket(cache_ticket *ended, response *r, uint32_t flags)
 {
-  lookup_ticket *t = (lookup_ticket *)self;
+  lookup_ticket *t = container_of(ended, lookup_ticket, ticket);
   uint64_t begun = clock_monotonic_ns();
   if (may_keep(r, flags))
     insert(t->cache, t->key, r);
@@ -149,15 +150,15 @@ void model_cache_skip(model_cache *c, request *r)
 // ---- hits ----
 
 // A library may treat this error as success, so an incomplete response is dropped here.
-static error *copy_in(cache_copier *self, const cache_entry *entry)
+static error *copy_in(cache_copier *c, const cache_entry *entry)
 {
-  if (self->r != NULL)
+  if (c->r != NULL)
     return error_new(ERROR_INVALID_ARG, "the entry was copied already");
-  RETURN_IF_ERROR(response_new(self->factory, &self->r));
-  error *e = cache_entry_read(entry, self->r);
+  RETURN_IF_ERROR(response_new(c->factory, &c->r));
+  error *e = cache_entry_read(entry, c->r);
   if (e != NULL) {
-    response_free(self->r);
-    self->r = NULL;
+    response_free(c->r);
+    c->r = NULL;
   }
   return e;
 }

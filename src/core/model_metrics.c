@@ -381,10 +381,10 @@ static void collect_histograms(const model_rows *rows, const metric_settings *se
 // ---- summaries ----
 
 // The quantiles that a summary shows: a latency's, or the cache's.
-enum {
+typedef enum shown_quantiles {
   QUANTILES_OF_HITS = LATENCY_COUNT,
   QUANTILES_OF_MISSES,
-};
+} shown_quantiles;
 
 static const struct {
   const char *name;

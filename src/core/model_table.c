@@ -148,7 +148,7 @@ error *model_table_sorted(model_table *table, model_entry ***result, size_t *cou
   *count = 0;
   LOCK_SCOPE(&table->lock); // nothing is added meanwhile
   size_t total = atomic_load_explicit(&table->count, memory_order_relaxed);
-  model_entry **entries = calloc(total + 1, sizeof(model_entry *));
+  model_entry **entries = calloc(total + 1, sizeof(*entries));
   if (entries == NULL)
     return error_no_memory();
   model_entry *entry = NULL;
@@ -217,8 +217,7 @@ version_slot *model_entry_add_version(model_entry *entry, int64_t version)
   version_slot *found = model_entry_version(entry, version);
   if (found != NULL)
     return found;
-  version_slot *grown =
-      reallocarray(entry->versions, entry->version_count + 1, sizeof(version_slot));
+  version_slot *grown = reallocarray(entry->versions, entry->version_count + 1, sizeof(*grown));
   if (grown == NULL)
     return NULL;
   entry->versions = grown;

@@ -201,8 +201,8 @@ static void see_to_ensembles(poller *p)
   string_map_entry *entry;
   size_t count = 0;
   if (atomic_load_explicit(&p->server->models.ensembles, memory_order_relaxed) > 0) {
-    model_wish *wishes AUTO_FREE = calloc(p->models.live_count + 1, sizeof(model_wish));
-    polled_model **models AUTO_FREE = calloc(p->models.live_count + 1, sizeof(polled_model *));
+    model_wish *wishes AUTO_FREE = calloc(p->models.live_count + 1, sizeof(*wishes));
+    polled_model **models AUTO_FREE = calloc(p->models.live_count + 1, sizeof(*models));
     if (wishes == NULL || models == NULL)
       return; // the next turn tries again
     for (size_t i = 0; (entry = string_map_walk(&p->models, &i)) != NULL;) {

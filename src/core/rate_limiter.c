@@ -94,8 +94,8 @@ void rate_limiter_free(rate_limiter *l)
 
 // ---- turns ----
 
-// Grants what can be granted and wakes those threads, except `self`. Unlocks.
-static void grant_and_unlock(rate_limiter *l, const rate_permit *self)
+// Grants what can be granted and wakes those threads, except `own`. Unlocks.
+static void grant_and_unlock(rate_limiter *l, const rate_permit *own)
 {
   assert(lock_is_held(&l->lock));
   waiter *woken[WOKEN_AFTER];
@@ -103,7 +103,7 @@ static void grant_and_unlock(rate_limiter *l, const rate_permit *self)
   for (rate_member *m; (m = rate_policy_grant(&l->policy)) != NULL;) {
     rate_permit *permit = container_of(m, rate_permit, member);
     waiter_signal(&permit->waiter);
-    if (permit == self)
+    if (permit == own)
       continue;
     if (count < WOKEN_AFTER)
       woken[count++] = &permit->waiter;

@@ -500,7 +500,7 @@ static error *load_found(server *s, const repository_listing *found, const char 
 {
   error *e = NULL;
   size_t count = 0;
-  model_wish *wishes AUTO_FREE = calloc(found->count, sizeof(model_wish));
+  model_wish *wishes AUTO_FREE = calloc(found->count, sizeof(*wishes));
   if (wishes == NULL)
     return error_no_memory();
   for (size_t i = 0; i < found->count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's options: defaults, lists, copies. Called by api/server_options.c while a program
+// The server's options: defaults, lists, copies. Called by api/api_server_options.c while a program
 // sets options, and by the server at its start.
 #include "core/server_options.h"
 

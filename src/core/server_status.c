@@ -176,7 +176,7 @@ error *server_ready_versions(server *s, const char *name, int64_t **versions, si
   if (e != NULL)
     return NULL;
   LOCK_SCOPE(&entry->lock);
-  *versions = calloc(entry->version_count + 1, sizeof(int64_t));
+  *versions = calloc(entry->version_count + 1, sizeof(**versions));
   if (*versions == NULL)
     return error_no_memory();
   for (size_t i = 0; i < entry->version_count; i++)

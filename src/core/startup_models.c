@@ -190,7 +190,7 @@ static bool load_ensembles(server *s, startup_load *loads, size_t count)
 {
   bool all_in = true;
   size_t wished = 0;
-  model_wish *wishes AUTO_FREE = calloc(count + 1, sizeof(model_wish));
+  model_wish *wishes AUTO_FREE = calloc(count + 1, sizeof(*wishes));
   for (size_t i = 0; wishes != NULL && i < count; i++)
     if (loads[i].steps.is_ensemble)
       wishes[wished++] = (model_wish){.found = loads[i].found};

@@ -41,7 +41,9 @@ static bool is_letter(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-bool version_label_is_good(slice text)
+// A good label is a letter or '_', then letters, digits, '_', '-', '.'. "latest" has a meaning of
+// its own.
+static bool is_good_label(slice text)
 {
   if (text.size == 0 || text.size >= VERSION_LABEL_BYTES || !is_letter(text.data[0]))
     return false;
@@ -109,7 +111,7 @@ static const char *read_label_rule(slice label, slice version, version_rule *rul
 {
   if (slice_equal(label, SLICE("latest")))
     return "'latest' is the highest version, whatever it is";
-  if (!version_label_is_good(label))
+  if (!is_good_label(label))
     return "a label is a letter or '_', then letters, digits, '_', '-' or '.', 63 bytes at most";
   memcpy(rule->label, label.data, label.size);
   return read_version(version, &rule->version) ? NULL : "a version is a number from 1 on";

@@ -44,10 +44,6 @@ const char *rule_section_name(rule_section section);
 // The section's parameter in a configuration: "version_labels", and so on.
 const char *rule_section_parameter(rule_section section);
 
-// A good label is a letter or '_', then letters, digits, '_', '-', '.'. "latest" has a meaning of
-// its own.
-bool version_label_is_good(slice text);
-
 version_rule *version_rules_find_label(version_rules *rules, slice label);       // NULL when absent
 version_rule *version_rules_find_version(version_rules *rules, int64_t version); // the same
 

@@ -79,7 +79,9 @@ const flag_note flag_notes[] = {
 
 const size_t flag_note_count = sizeof(flag_notes) / sizeof(flag_notes[0]);
 
-bool flag_note_fits(const flag_note *note, const char *value)
+// Whether the note is about this value. A boolean is "true" or "false"; a choice is spelled as in
+// the table.
+static bool fits(const flag_note *note, const char *value)
 {
   const char *begin = note->values;
   while (begin != NULL) {
@@ -95,8 +97,7 @@ const flag_note *flag_note_find(const option *o, const char *value)
 {
   for (size_t i = 0; i < flag_note_count; i++) {
     const flag_note *note = &flag_notes[i];
-    if (note->effect != FLAG_NOT_GIVEN && strcmp(note->flag, o->name) == 0 &&
-        flag_note_fits(note, value))
+    if (note->effect != FLAG_NOT_GIVEN && strcmp(note->flag, o->name) == 0 && fits(note, value))
       return note;
   }
   return NULL;
@@ -117,11 +118,11 @@ static error *check_one(const daemon_options *options, const flag_note *note)
   const void *field = (const char *)options + o->field;
   if (o->kind == OPTION_BOOL) {
     const char *value = *(const bool *)field ? "true" : "false";
-    return flag_note_fits(note, value) ? refuse(note, value) : NULL;
+    return fits(note, value) ? refuse(note, value) : NULL;
   }
   const string_list *values = field;
   for (size_t i = 0; i < values->count; i++)
-    if (flag_note_fits(note, values->items[i]))
+    if (fits(note, values->items[i]))
       return refuse(note, values->items[i]);
   return NULL;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a flag means something else here than in Triton: the only list. nereid migrate prints it,
 // the start refuses flags by it, and docs/compatibility.md has the same words
-// (tests/e2e/test_migrate.py). Constants.
+// (tests/e2e/command/test_migrate.py). Constants.
 #ifndef NEREID_DAEMON_FLAG_NOTES_H
 #define NEREID_DAEMON_FLAG_NOTES_H
 
@@ -24,10 +24,6 @@ typedef struct flag_note {
 
 extern const flag_note flag_notes[];
 extern const size_t flag_note_count;
-
-// Whether the note is about this value. A boolean is "true" or "false"; a choice is spelled as in
-// the table.
-bool flag_note_fits(const flag_note *note, const char *value);
 
 // The note about this flag with this value, or NULL.
 const flag_note *flag_note_find(const option *o, const char *value);

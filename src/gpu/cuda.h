@@ -47,7 +47,8 @@ typedef struct CUmemAccessDesc {
   int flags; // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 } CUmemAccessDesc;
 
-enum { // CUresult
+// Values of CUresult.
+typedef enum cuda_result {
   CUDA_SUCCESS = 0,
   CUDA_ERROR_INVALID_VALUE = 1,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
@@ -79,9 +80,10 @@ enum { // CUresult
   CUDA_ERROR_MPS_CLIENT_TERMINATED = 810,
   CUDA_ERROR_EXTERNAL_DEVICE = 911,
   CUDA_ERROR_UNKNOWN = 999,
-};
+} cuda_result;
 
-enum { // for cuDeviceGetAttribute
+// For cuDeviceGetAttribute.
+typedef enum cuda_device_attribute {
   CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
   CU_DEVICE_ATTRIBUTE_PCI_BUS_ID = 33,
   CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID = 34,
@@ -93,15 +95,16 @@ enum { // for cuDeviceGetAttribute
   CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
   CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
   CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
-};
+} cuda_device_attribute;
 
-enum {                                     // for cuPointerGetAttributes, with the type of each
-  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,    // unsigned: CU_MEMORYTYPE_…
-  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9, // int
+// For cuPointerGetAttributes, with the type of each.
+typedef enum cuda_pointer_attribute {
+  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,                 // unsigned: CU_MEMORYTYPE_…
+  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,              // int
   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10, // int
   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,           // CUdeviceptr
   CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,                 // size_t
-};
+} cuda_pointer_attribute;
 
 #define CU_MEMORYTYPE_HOST                       1
 #define CU_MEMORYTYPE_DEVICE                     2

@@ -10,7 +10,8 @@ typedef int nvmlReturn_t;
 typedef struct nvmlDevice_st *nvmlDevice_t;
 typedef struct nvmlEventSet_st *nvmlEventSet_t;
 
-enum { // nvmlReturn_t
+// Values of nvmlReturn_t.
+typedef enum nvml_result {
   NVML_SUCCESS = 0,
   NVML_ERROR_UNINITIALIZED = 1,
   NVML_ERROR_INVALID_ARGUMENT = 2,
@@ -22,7 +23,7 @@ enum { // nvmlReturn_t
   NVML_ERROR_GPU_IS_LOST = 15,
   NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18,
   NVML_ERROR_UNKNOWN = 999,
-};
+} nvml_result;
 
 typedef struct nvmlUtilization_t {
   unsigned gpu; // percent

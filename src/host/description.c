@@ -51,24 +51,23 @@ static void set_log(const json_t *json)
   log_set_verbose((uint32_t)json_integer_value(json_object_get(json, "verbose")));
 }
 
-error *host_description_read(host_description *self, const char *text)
+error *host_description_read(host_description *d, const char *text)
 {
-  *self = (host_description){0};
-  RETURN_IF_ERROR(server_options_init(&self->options));
-  self->json = json_loadb(text, strlen(text), 0, NULL);
-  if (self->json == NULL)
+  *d = (host_description){0};
+  RETURN_IF_ERROR(server_options_init(&d->options));
+  d->json = json_loadb(text, strlen(text), 0, NULL);
+  if (d->json == NULL)
     return error_new(ERROR_INTERNAL, "a model's description cannot be read");
-  const json_t *json = self->json;
+  const json_t *json = d->json;
   set_log(json);
-  self->options.strict_model_config = json_is_true(json_object_get(json, "strict"));
-  self->options.metrics = false;
-  RETURN_IF_ERROR(replace(&self->options.backend_directory, text_of(json, "backend_directory")));
+  d->options.strict_model_config = json_is_true(json_object_get(json, "strict"));
+  d->options.metrics = false;
+  RETURN_IF_ERROR(replace(&d->options.backend_directory, text_of(json, "backend_directory")));
   RETURN_IF_ERROR(
-      read_settings(json_object_get(json, "backend_settings"), &self->options.backend_settings));
-  RETURN_IF_ERROR(
-      read_settings(json_object_get(json, "host_policies"), &self->options.host_policies));
-  RETURN_IF_ERROR(read_links(json, &self->links));
-  self->backend = (backend_choice){
+      read_settings(json_object_get(json, "backend_settings"), &d->options.backend_settings));
+  RETURN_IF_ERROR(read_settings(json_object_get(json, "host_policies"), &d->options.host_policies));
+  RETURN_IF_ERROR(read_links(json, &d->links));
+  d->backend = (backend_choice){
       .name = (char *)text_of(json, "backend"),
       .library = (char *)text_of(json, "library"),
       .dir = (char *)text_of(json, "backend_dir"),
@@ -78,25 +77,24 @@ error *host_description_read(host_description *self, const char *text)
   return NULL;
 }
 
-void host_description_fini(host_description *self)
+void host_description_fini(host_description *d)
 {
-  json_decref(self->json);
-  file_policy_fini(&self->links);
-  server_options_fini(&self->options);
+  json_decref(d->json);
+  file_policy_fini(&d->links);
+  server_options_fini(&d->options);
 }
 
-error *host_description_source(const host_description *self, const char *config,
-                               model_source *source)
+error *host_description_source(const host_description *d, const char *config, model_source *source)
 {
   *source = (model_source){
-      .id = text_of(self->json, "id"),
-      .name = text_of(self->json, "name"),
-      .version = json_integer_value(json_object_get(self->json, "version")),
-      .repository = text_of(self->json, "repository"),
-      .folder = text_of(self->json, "folder"),
-      .dir = text_of(self->json, "dir"),
-      .links = &self->links,
-      .backend = &self->backend,
+      .id = text_of(d->json, "id"),
+      .name = text_of(d->json, "name"),
+      .version = json_integer_value(json_object_get(d->json, "version")),
+      .repository = text_of(d->json, "repository"),
+      .folder = text_of(d->json, "folder"),
+      .dir = text_of(d->json, "dir"),
+      .links = &d->links,
+      .backend = &d->backend,
   };
   return config_read_json(slice_of(config), &source->config_owned);
 }

@@ -16,12 +16,11 @@ typedef struct host_description {
 } host_description;
 
 // Call host_description_fini even after an error.
-error *host_description_read(host_description *self, const char *text);
-void host_description_fini(host_description *self);
+error *host_description_read(host_description *d, const char *text);
+void host_description_fini(host_description *d);
 
 // The arguments for model_load, with `config` as the model's configuration. The caller handles
 // config_owned as for model_load.
-error *host_description_source(const host_description *self, const char *config,
-                               model_source *source);
+error *host_description_source(const host_description *d, const char *config, model_source *source);
 
 #endif

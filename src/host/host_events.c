@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a backend's actions on requests as events (isolated/protocol.h). Events from the
+// Writes a backend's actions on requests as events (isolated/isolated_protocol.h). Events from the
 // instance's thread during the execution go with the answer to the batch, if they end the request;
 // all others are sent in messages of their own.
 #include "host/host_state.h"
@@ -17,9 +17,9 @@ void host_give_up(const char *why)
   _exit(1);
 }
 
-void host_events_begin(host_instance *self)
+void host_events_begin(host_instance *h)
 {
-  executing = self;
+  executing = h;
 }
 
 void host_events_end(void)
@@ -103,33 +103,33 @@ typedef struct event {
 } event;
 
 // `of` is NULL for an event about no request. `together`: it may go with the answer.
-static void begin_event(event *self, model_host *host, host_request *of, bool together)
+static void begin_event(event *out, model_host *host, host_request *of, bool together)
 {
-  *self = (event){.host = host};
-  self->apart = !together || executing == NULL ||
-                (of != NULL && atomic_load_explicit(&of->apart, memory_order_acquire));
-  if (self->apart && of != NULL)
+  *out = (event){.host = host};
+  out->apart = !together || executing == NULL ||
+               (of != NULL && atomic_load_explicit(&of->apart, memory_order_acquire));
+  if (out->apart && of != NULL)
     atomic_store_explicit(&of->apart, true, memory_order_release);
-  self->to = self->apart ? &self->own : &executing->events;
-  self->lent = self->apart ? &self->own_lent : &executing->lent;
+  out->to = out->apart ? &out->own : &executing->events;
+  out->lent = out->apart ? &out->own_lent : &executing->lent;
 }
 
-static void end_event(event *self)
+static void end_event(event *out)
 {
-  if (self->to->failed)
+  if (out->to->failed)
     host_give_up("no memory");
-  if (!self->apart)
+  if (!out->apart)
     return;
-  model_host *host = self->host;
+  model_host *host = out->host;
   channel_message message = {.kind = ISOLATED_EVENTS};
   pthread_mutex_lock(&host->lock);
   collect_loans_locked(host);
-  if (!host_send(host, host->channel, CHANNEL_CALLS, &message, &self->own, &self->own_lent))
+  if (!host_send(host, host->channel, CHANNEL_CALLS, &message, &out->own, &out->own_lent))
     host_give_up("what the model answered later cannot be sent");
-  lend_locked(host, &self->own_lent);
+  lend_locked(host, &out->own_lent);
   pthread_mutex_unlock(&host->lock);
-  buffer_fini(&self->own);
-  buffer_fini(&self->own_lent);
+  buffer_fini(&out->own);
+  buffer_fini(&out->own_lent);
 }
 
 static void put_parameter(buffer *to, const parameter *p)
@@ -145,9 +145,9 @@ static void put_parameter(buffer *to, const parameter *p)
 }
 
 // Lends the output's block to the server.
-static void put_output(event *self, response_output *output)
+static void put_output(event *out, response_output *output)
 {
-  buffer *to = self->to;
+  buffer *to = out->to;
   uint64_t offset = (uint64_t)(uintptr_t)output->buffer_context;
   put_text(to, output->name.data);
   put_u32(to, (uint32_t)output->datatype);
@@ -156,7 +156,7 @@ static void put_output(event *self, response_output *output)
   put_u64(to, offset > 0 ? offset - 1 : 0);
   put_u64(to, output->attributes.byte_size);
   if (offset > 0)
-    put_u64(self->lent, offset - 1);
+    put_u64(out->lent, offset - 1);
   output->buffer_context = NULL;
 }
 
@@ -167,9 +167,9 @@ void host_put_failure(buffer *to, error *e_owned)
   error_free(e_owned);
 }
 
-static void put_response(event *self, response *r)
+static void put_response(event *out, response *r)
 {
-  buffer *to = self->to;
+  buffer *to = out->to;
   error *failure = r->failure;
   r->failure = NULL;
   host_put_failure(to, failure);
@@ -178,7 +178,7 @@ static void put_response(event *self, response *r)
     put_parameter(to, &r->parameters[i]);
   put_u32(to, r->output_count);
   for (response_output *output = r->outputs; output != NULL; output = output->next)
-    put_output(self, output);
+    put_output(out, output);
 }
 
 static void forget(host_request *of)

@@ -21,22 +21,22 @@ static void failed(void *context, const gpu_device *device, const char *text)
   host_give_up(text);
 }
 
-static error *hold(host_gpus *self, int device)
+static error *hold(host_gpus *g, int device)
 {
-  if (device < 0 || device >= MAX_GPUS || self->held[device])
+  if (device < 0 || device >= MAX_GPUS || g->held[device])
     return NULL;
   RETURN_IF_ERROR(gpu_context_hold(device));
-  self->held[device] = true;
+  g->held[device] = true;
   return NULL;
 }
 
-static error *hold_all(host_gpus *self, const Inference__ModelConfig *config)
+static error *hold_all(host_gpus *g, const Inference__ModelConfig *config)
 {
   for (size_t i = 0; i < config->n_instance_group; i++) {
     const Inference__ModelInstanceGroup *group = config->instance_group[i];
     bool is_on_gpus = group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU;
     for (size_t k = 0; is_on_gpus && k < group->n_gpus; k++)
-      RETURN_IF_ERROR(hold(self, group->gpus[k]));
+      RETURN_IF_ERROR(hold(g, group->gpus[k]));
   }
   return NULL;
 }
@@ -56,31 +56,31 @@ error *host_gpus_new(const Inference__ModelConfig *config, host_gpus **result)
   if (!uses_gpus(config))
     return NULL;
   RETURN_IF_ERROR(gpu_devices_find(&devices, NULL));
-  host_gpus *self = calloc(1, sizeof(*self));
-  if (self == NULL)
+  host_gpus *g = calloc(1, sizeof(*g));
+  if (g == NULL)
     return error_no_memory();
-  error *e = gpu_watch_new(devices, (gpu_watch_calls){.failed = failed}, &self->watch);
+  error *e = gpu_watch_new(devices, (gpu_watch_calls){.failed = failed}, &g->watch);
   if (e == NULL)
-    e = hold_all(self, config);
+    e = hold_all(g, config);
   if (e == NULL)
-    *result = self;
+    *result = g;
   else
-    host_gpus_free(self);
+    host_gpus_free(g);
   return e;
 }
 
-gpu_watch *host_gpus_watch(const host_gpus *self)
+gpu_watch *host_gpus_watch(const host_gpus *g)
 {
-  return self == NULL ? NULL : self->watch;
+  return g == NULL ? NULL : g->watch;
 }
 
-void host_gpus_free(host_gpus *self)
+void host_gpus_free(host_gpus *g)
 {
-  if (self == NULL)
+  if (g == NULL)
     return;
-  gpu_watch_free(self->watch);
+  gpu_watch_free(g->watch);
   for (int device = 0; device < MAX_GPUS; device++)
-    if (self->held[device])
+    if (g->held[device])
       gpu_context_release(device);
-  free(self);
+  free(g);
 }

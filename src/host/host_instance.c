@@ -13,80 +13,80 @@
 #define KEPT_BYTES (16 << 20) // of idle memory
 
 // An error concerns the whole batch: then the backend has none of its requests.
-static error *execute(host_instance *self, const channel_message *work)
+static error *execute(host_instance *h, const channel_message *work)
 {
-  model_host *host = self->host;
+  model_host *host = h->host;
   const uint8_t *control = channel_other(host->channel, work->offset, work->size);
   wire_reader reader = {.at = control, .end = control + work->size, .bad = control == NULL};
   uint32_t count;
-  self->block = work->value;
-  error *e = host_requests_read(self, &reader, &count);
+  h->block = work->value;
+  error *e = host_requests_read(h, &reader, &count);
   if (e == NULL) {
-    host_events_begin(self);
-    e = (error *)self->instance->shared->backend->functions.model_instance_execute(
-        self->instance, (TRITONBACKEND_Request **)self->batch, count);
+    host_events_begin(h);
+    e = (error *)h->instance->shared->backend->functions.model_instance_execute(
+        h->instance, (TRITONBACKEND_Request **)h->batch, count);
     host_events_end();
   }
   for (uint32_t i = 0; i < count; i++) {
     if (e != NULL)
-      host_request_take_back(self->requests[i]);
-    host_request_unref(self->requests[i]);
+      host_request_take_back(h->requests[i]);
+    host_request_unref(h->requests[i]);
   }
   return e;
 }
 
 // Whether the server has finished with all answers and their blocks.
-static bool is_read(const host_instance *self)
+static bool is_read(const host_instance *h)
 {
-  return channel_finished(self->ring, CHANNEL_ANSWERS) == channel_sent(self->ring, CHANNEL_ANSWERS);
+  return channel_finished(h->ring, CHANNEL_ANSWERS) == channel_sent(h->ring, CHANNEL_ANSWERS);
 }
 
-static void serve(host_instance *self, const channel_message *work)
+static void serve(host_instance *h, const channel_message *work)
 {
   channel_message answer = {.kind = work->kind, .id = work->id};
   AUTO_BUFFER buffer failed = BUFFER_EMPTY;
-  assert(is_read(self)); // the server sends a batch only after it has read the last answer
-  host_release_lent(self->host, &self->lent);
-  self->events.size = 0;
-  error *e = execute(self, work);
+  assert(is_read(h)); // the server sends a batch only after it has read the last answer
+  host_release_lent(h->host, &h->lent);
+  h->events.size = 0;
+  error *e = execute(h, work);
   answer.value = e == NULL;
   if (e != NULL) {
     host_put_failure(&failed, e);
-    buffer_append_slice(&failed, buffer_view(&self->events));
+    buffer_append_slice(&failed, buffer_view(&h->events));
   }
-  channel_done(self->ring, CHANNEL_WORK);
-  if (!host_send(self->host, self->ring, CHANNEL_ANSWERS, &answer,
-                 answer.value ? &self->events : &failed, &self->lent))
+  channel_done(h->ring, CHANNEL_WORK);
+  if (!host_send(h->host, h->ring, CHANNEL_ANSWERS, &answer, answer.value ? &h->events : &failed,
+                 &h->lent))
     host_give_up("an answer cannot be sent");
 }
 
-bool host_instance_rest(host_instance *self)
+bool host_instance_rest(host_instance *h)
 {
-  if (!is_read(self))
+  if (!is_read(h))
     return false;
-  host_release_lent(self->host, &self->lent);
-  host_collect_loans(self->host);
-  channel_trim(self->host->channel, KEPT_BYTES);
+  host_release_lent(h->host, &h->lent);
+  host_collect_loans(h->host);
+  channel_trim(h->host->channel, KEPT_BYTES);
   return true;
 }
 
 static void *run(void *argument)
 {
-  host_instance *self = argument;
+  host_instance *h = argument;
   channel_message work;
   int64_t timeout = -1;
-  AUTO_ERROR error *misplaced = host_placement_enter(&self->instance->placement, NULL);
+  AUTO_ERROR error *misplaced = host_placement_enter(&h->instance->placement, NULL);
   if (misplaced != NULL)
-    log_error("instance '%s': %s", self->instance->name, error_message(misplaced));
-  channel_look_for(self->ring, CHANNEL_WORK, LOOK_US);
+    log_error("instance '%s': %s", h->instance->name, error_message(misplaced));
+  channel_look_for(h->ring, CHANNEL_WORK, LOOK_US);
   for (;;) {
-    switch (channel_receive(self->ring, CHANNEL_WORK, timeout, &work)) {
+    switch (channel_receive(h->ring, CHANNEL_WORK, timeout, &work)) {
     case CHANNEL_MESSAGE:
-      serve(self, &work);
+      serve(h, &work);
       timeout = QUIET_US;
       break;
     case CHANNEL_TIMEOUT:
-      timeout = host_instance_rest(self) ? -1 : QUIET_US;
+      timeout = host_instance_rest(h) ? -1 : QUIET_US;
       break;
     case CHANNEL_CLOSED:
     case CHANNEL_BROKEN:
@@ -105,31 +105,30 @@ static host_instance *find(const model_host *host, const char *name)
 
 error *host_instance_start(model_host *host, const char *name, channel *ring)
 {
-  host_instance *self = find(host, name);
-  error *e = self == NULL
-                 ? error_new(ERROR_INTERNAL, "the model's process has no instance '%s'", name)
-                 : NULL;
+  host_instance *h = find(host, name);
+  error *e = h == NULL ? error_new(ERROR_INTERNAL, "the model's process has no instance '%s'", name)
+                       : NULL;
   if (e == NULL) {
-    self->ring = ring;
-    e = thread_start(&self->thread, name, run, self);
+    h->ring = ring;
+    e = thread_start(&h->thread, name, run, h);
   }
   if (e != NULL) {
     channel_free(ring);
-    if (self != NULL)
-      self->ring = NULL;
+    if (h != NULL)
+      h->ring = NULL;
   }
   return e;
 }
 
-void host_instance_stop(host_instance *self)
+void host_instance_stop(host_instance *h)
 {
-  if (self->ring != NULL) {
-    channel_close(self->ring);
-    pthread_join(self->thread, NULL);
-    channel_free(self->ring);
+  if (h->ring != NULL) {
+    channel_close(h->ring);
+    pthread_join(h->thread, NULL);
+    channel_free(h->ring);
   }
-  free(self->requests);
-  free(self->batch);
-  buffer_fini(&self->events);
-  buffer_fini(&self->lent);
+  free(h->requests);
+  free(h->batch);
+  buffer_fini(&h->events);
+  buffer_fini(&h->lent);
 }

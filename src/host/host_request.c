@@ -122,32 +122,32 @@ static bool was_cancelled_early(const model_host *host, uint64_t number)
 static error *make_request(host_instance *of, wire_reader *reader, host_request **made)
 {
   model_host *host = of->host;
-  host_request *self = calloc(1, sizeof(*self));
-  if (self == NULL)
+  host_request *h = calloc(1, sizeof(*h));
+  if (h == NULL)
     return error_no_memory();
-  *made = self;
-  refcount_init(&self->references); // the execution's reference
-  self->host = host;
-  self->number = wire_get_u64(reader);
-  RETURN_IF_ERROR(request_new(&host->model->target, &self->request));
-  request *r = self->request;
+  *made = h;
+  refcount_init(&h->references); // the execution's reference
+  h->host = host;
+  h->number = wire_get_u64(reader);
+  RETURN_IF_ERROR(request_new(&host->model->target, &h->request));
+  request *r = h->request;
   r->allocator = &host->allocator;
   r->response_callback = host_on_response;
   r->release_callback = host_on_release;
-  r->response_context = r->release_context = self;
+  r->response_context = r->release_context = h;
   r->times.start = 1; // not cancelled by a client
   RETURN_IF_ERROR(read_request(of, reader, r));
   RETURN_IF_ERROR(request_renew_factory(r));
   r->factory->answer_owed = true;
-  self->factory = r->factory;
-  refcount_take(&self->references);
-  refcount_take(&self->references);
+  h->factory = r->factory;
+  refcount_take(&h->references);
+  refcount_take(&h->references);
   request_set_state(r, REQUEST_PENDING);
   request_set_state(r, REQUEST_EXECUTING);
   LOCK_SCOPE(&host->lock);
-  list_append(&host->requests, &self->node);
-  if (was_cancelled_early(host, self->number))
-    atomic_store_explicit(&self->factory->cancelled, true, memory_order_relaxed);
+  list_append(&host->requests, &h->node);
+  if (was_cancelled_early(host, h->number))
+    atomic_store_explicit(&h->factory->cancelled, true, memory_order_relaxed);
   return NULL;
 }
 
@@ -157,55 +157,55 @@ void host_request_unref(host_request *r)
     free(r);
 }
 
-void host_request_take_back(host_request *self)
+void host_request_take_back(host_request *h)
 {
-  request *r = self->request;
+  request *r = h->request;
   if (r == NULL)
     return;
-  self->request = NULL;
-  if (self->factory == NULL) { // making it failed halfway
+  h->request = NULL;
+  if (h->factory == NULL) { // making it failed halfway
     request_free(r);
     return;
   }
-  bool answered = atomic_load_explicit(&self->factory->finished, memory_order_acquire);
-  self->factory->answer_owed = false;
+  bool answered = atomic_load_explicit(&h->factory->finished, memory_order_acquire);
+  h->factory->answer_owed = false;
   if (!answered) {
-    LOCK_SCOPE(&self->host->lock);
-    list_remove(&self->node);
+    LOCK_SCOPE(&h->host->lock);
+    list_remove(&h->node);
   }
   request_free(r);
-  host_request_unref(self);
+  host_request_unref(h);
   if (!answered)
-    host_request_unref(self);
+    host_request_unref(h);
 }
 
-static error *grow(host_instance *self, uint32_t count)
+static error *grow(host_instance *h, uint32_t count)
 {
-  if (count <= self->capacity)
+  if (count <= h->capacity)
     return NULL;
-  host_request **requests = reallocarray(self->requests, count, sizeof(*requests));
+  host_request **requests = reallocarray(h->requests, count, sizeof(*requests));
   if (requests != NULL)
-    self->requests = requests;
-  request **batch = reallocarray(self->batch, count, sizeof(*batch));
+    h->requests = requests;
+  request **batch = reallocarray(h->batch, count, sizeof(*batch));
   if (batch != NULL)
-    self->batch = batch;
+    h->batch = batch;
   if (requests == NULL || batch == NULL)
     return error_no_memory();
-  self->capacity = count;
+  h->capacity = count;
   return NULL;
 }
 
-error *host_requests_read(host_instance *self, wire_reader *reader, uint32_t *count)
+error *host_requests_read(host_instance *h, wire_reader *reader, uint32_t *count)
 {
   uint32_t wanted = wire_get_count(reader, sizeof(uint64_t));
   *count = 0;
-  RETURN_IF_ERROR(grow(self, wanted));
+  RETURN_IF_ERROR(grow(h, wanted));
   for (uint32_t i = 0; i < wanted; i++) {
-    self->requests[i] = NULL;
-    error *e = make_request(self, reader, &self->requests[i]);
-    *count += self->requests[i] != NULL;
+    h->requests[i] = NULL;
+    error *e = make_request(h, reader, &h->requests[i]);
+    *count += h->requests[i] != NULL;
     RETURN_IF_ERROR(e);
-    self->batch[i] = self->requests[i]->request;
+    h->batch[i] = h->requests[i]->request;
   }
   return reader->bad ? error_new(ERROR_INTERNAL, "a batch of the server cannot be read") : NULL;
 }

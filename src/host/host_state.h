@@ -10,7 +10,7 @@
 #include "core/instance.h"
 #include "core/model.h"
 #include "core/model_instances.h"
-#include "isolated/protocol.h"
+#include "isolated/isolated_protocol.h"
 #include "request/request.h"
 #include "request/response_allocator.h"
 
@@ -68,9 +68,9 @@ struct model_host {
 
 // ---- host_request.c: requests, on an instance's thread
 
-// Makes the requests of a batch from its control part: `count` of them are in self->requests and
-// self->batch, even after an error.
-error *host_requests_read(host_instance *self, wire_reader *reader, uint32_t *count);
+// Makes the requests of a batch from its control part: `count` of them are in h->requests and
+// h->batch, even after an error.
+error *host_requests_read(host_instance *h, wire_reader *reader, uint32_t *count);
 void host_request_unref(host_request *r);
 // Takes back a request that the backend has not released.
 void host_request_take_back(host_request *r);
@@ -82,10 +82,10 @@ void host_request_cancel(model_host *host, uint64_t number);
 
 // Starts the thread of instance `name` and takes over its channel.
 error *host_instance_start(model_host *host, const char *name, channel *ring_owned);
-void host_instance_stop(host_instance *self);
+void host_instance_stop(host_instance *h);
 // Called after an idle time: gives idle memory back. False: the server still reads the blocks of
 // the last answer. The instance's thread.
-bool host_instance_rest(host_instance *self);
+bool host_instance_rest(host_instance *h);
 
 // ---- host_events.c: tells the server what backends do. Any thread.
 
@@ -96,7 +96,7 @@ void host_on_response(TRITONSERVER_InferenceResponse *r, uint32_t flags, void *o
 void host_on_release(TRITONSERVER_InferenceRequest *r, uint32_t flags, void *of);
 
 // Between the two, this thread's events go to the instance's `events`.
-void host_events_begin(host_instance *self);
+void host_events_begin(host_instance *h);
 void host_events_end(void);
 
 // Sends the message with `content` in a block. False: no memory, or the server is gone. Appends the

@@ -15,7 +15,7 @@
 #define READ_LIMIT (4u << 20) // /proc/stat grows with processors and interrupts
 
 // Columns of the first line of /proc/stat.
-enum {
+typedef enum cpu_column {
   CPU_USER,
   CPU_NICE,
   CPU_SYSTEM,
@@ -25,7 +25,7 @@ enum {
   CPU_SOFTIRQ,
   CPU_STEAL,
   CPU_COLUMNS
-};
+} cpu_column;
 
 typedef struct cpu_times {
   uint64_t ticks[CPU_COLUMNS];

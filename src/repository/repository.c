@@ -134,8 +134,7 @@ static int compare_models(const void *a, const void *b)
 
 static error *add_model(repository_listing *listing, const finding *f, const error *fault)
 {
-  repository_model *grown =
-      reallocarray(listing->items, listing->count + 1, sizeof(repository_model));
+  repository_model *grown = reallocarray(listing->items, listing->count + 1, sizeof(*grown));
   if (grown == NULL)
     return error_no_memory();
   listing->items = grown;
@@ -439,7 +438,7 @@ static error *list_versions(repository_dir *dir)
   string_list names = {0};
   file_stamp beside = {0};
   error *e = files_list(&dir->root, ".", &names);
-  if (e == NULL && (dir->versions = calloc(names.count + 1, sizeof(repository_version))) == NULL)
+  if (e == NULL && (dir->versions = calloc(names.count + 1, sizeof(*dir->versions))) == NULL)
     e = error_no_memory();
   for (size_t i = 0; e == NULL && i < names.count; i++)
     e = add_entry(dir, names.items[i], &beside);

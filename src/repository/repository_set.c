@@ -43,7 +43,7 @@ static repository_list *new_list(size_t capacity)
   if (list == NULL)
     return NULL;
   refcount_init(&list->references);
-  list->places = calloc(capacity + 1, sizeof(repository_place));
+  list->places = calloc(capacity + 1, sizeof(*list->places));
   if (list->places != NULL)
     return list;
   free(list);
@@ -54,7 +54,7 @@ static bool append_copy(repository_list *list, const repository_place *from)
 {
   repository_place *to = &list->places[list->count++];
   to->path = strdup(from->path);
-  to->mappings = calloc(from->mapping_count + 1, sizeof(repository_mapping));
+  to->mappings = calloc(from->mapping_count + 1, sizeof(*to->mappings));
   bool complete = to->path != NULL && to->mappings != NULL;
   for (size_t i = 0; complete && i < from->mapping_count; i++) {
     repository_mapping *mapping = &to->mappings[to->mapping_count++];

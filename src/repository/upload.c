@@ -77,10 +77,10 @@ static error *write_file(int root, const char *model, const uploaded_file *from)
   return e;
 }
 
-static error *write_files(const upload *self, const char *model, const uploaded_file *files,
+static error *write_files(const upload *u, const char *model, const uploaded_file *files,
                           size_t count)
 {
-  AUTO_CLOSE int root = open(self->dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  AUTO_CLOSE int root = open(u->dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (root < 0 || !dir_make(root, model))
     return write_failure(model);
   for (size_t i = 0; i < count; i++)
@@ -88,10 +88,10 @@ static error *write_files(const upload *self, const char *model, const uploaded_
   return NULL;
 }
 
-static error *make_dir(upload *self)
+static error *make_dir(upload *u)
 {
-  self->dir = dir_make_temporary("nereid-upload");
-  return self->dir != NULL
+  u->dir = dir_make_temporary("nereid-upload");
+  return u->dir != NULL
              ? NULL
              : error_new(ERROR_UNAVAILABLE, "failed to make a directory for a model's files: %s",
                          strerror(errno));
@@ -99,40 +99,40 @@ static error *make_dir(upload *self)
 
 error *upload_new(const char *model, const uploaded_file *files, size_t count, upload **made)
 {
-  upload *self = calloc(1, sizeof(*self));
-  if (self == NULL)
+  upload *u = calloc(1, sizeof(*u));
+  if (u == NULL)
     return error_no_memory();
-  refcount_init(&self->references);
-  error *e = make_dir(self);
+  refcount_init(&u->references);
+  error *e = make_dir(u);
   if (e == NULL)
-    e = write_files(self, model, files, count);
+    e = write_files(u, model, files, count);
   if (e != NULL) {
-    upload_unref(self);
+    upload_unref(u);
     return e;
   }
-  *made = self;
+  *made = u;
   return NULL;
 }
 
-upload *upload_ref(upload *self)
+upload *upload_ref(upload *u)
 {
-  if (self != NULL)
-    refcount_take(&self->references);
-  return self;
+  if (u != NULL)
+    refcount_take(&u->references);
+  return u;
 }
 
-void upload_unref(upload *self)
+void upload_unref(upload *u)
 {
-  if (self == NULL || !refcount_drop(&self->references))
+  if (u == NULL || !refcount_drop(&u->references))
     return;
-  if (self->dir != NULL && !dir_remove_path(self->dir))
-    log_warning("failed to remove directory '%s' of a model's uploaded files: %s", self->dir,
+  if (u->dir != NULL && !dir_remove_path(u->dir))
+    log_warning("failed to remove directory '%s' of a model's uploaded files: %s", u->dir,
                 strerror(errno));
-  free(self->dir);
-  free(self);
+  free(u->dir);
+  free(u);
 }
 
-const char *upload_repository(const upload *self)
+const char *upload_repository(const upload *u)
 {
-  return self->dir;
+  return u->dir;
 }

@@ -22,10 +22,10 @@ typedef struct uploaded_file {
 // twice; UNAVAILABLE when a file cannot be written. After an error no file is left.
 error *upload_new(const char *model, const uploaded_file *files, size_t count, upload **made);
 
-upload *upload_ref(upload *self);
-void upload_unref(upload *self); // the last reference removes the directory; NULL is allowed
+upload *upload_ref(upload *u);
+void upload_unref(upload *u); // the last reference removes the directory; NULL is allowed
 
 // The path of the directory that contains the model's directory.
-const char *upload_repository(const upload *self);
+const char *upload_repository(const upload *u);
 
 #endif

@@ -409,8 +409,8 @@ void request_release(request *r, uint32_t release_flags)
   if (r->on_device)
     give_back_fetched(r);
   if (r->slot != NULL) {
-    request *self = r; // the instance may point to another request by now
-    atomic_compare_exchange_strong_explicit(r->slot, &self, NULL, memory_order_acq_rel,
+    request *expected = r; // the instance may point to another request by now
+    atomic_compare_exchange_strong_explicit(r->slot, &expected, NULL, memory_order_acq_rel,
                                             memory_order_relaxed);
     r->slot = NULL;
   }

@@ -14,10 +14,10 @@
 #include "base/slice.h"
 #include "base/state.h"
 #include "request/parameter.h"
+#include "request/request_trace.h"
 #include "request/response.h"
 #include "request/statistics.h"
 #include "request/target.h"
-#include "request/trace.h"
 #include "schedule/scheduler.h"
 #include "triton/core/tritonserver.h"
 
@@ -220,7 +220,7 @@ static inline bool request_is_cancelled(const request *r)
 
 static inline request *request_of_item(queue_item *item)
 {
-  return (request *)((char *)item - offsetof(request, item));
+  return container_of(item, request, item);
 }
 
 // On the thread that owns the request.

@@ -236,7 +236,7 @@ static bool set_output_dims(response *r, response_output *output, const tensor_s
   bool has_batch = r->factory->target->signature.max_batch_size > 0 && dim_count > 0;
   bool reshaped = is_reshaped(signature, has_batch, dims, dim_count);
   uint32_t wanted = reshaped ? signature->dim_count + has_batch : dim_count;
-  output->dims = arena_allocate_array(&r->memory, wanted, sizeof(int64_t));
+  output->dims = arena_allocate_array(&r->memory, wanted, sizeof(*output->dims));
   if (output->dims == NULL)
     return false;
   output->dim_count = wanted;

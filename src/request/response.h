@@ -10,8 +10,8 @@
 #include "base/slice.h"
 #include "request/buffer_attributes.h"
 #include "request/parameter.h"
+#include "request/request_trace.h"
 #include "request/target.h"
-#include "request/trace.h"
 #include "schedule/ordering.h"
 #include "triton/core/tritonserver.h"
 
@@ -134,11 +134,6 @@ response_output *response_restore_output(response *r, slice name, TRITONSERVER_D
 error *response_output_allocate(response_output *output, size_t byte_size,
                                 TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
                                 void **buffer);
-
-// The same for the core itself: `output` has no buffer yet.
-error *response_output_allocate_at(response_output *output, size_t byte_size,
-                                   TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
-                                   void **buffer);
 // Asks the client's allocator for an output's memory before there is a response. `attributes` has
 // the size and the preferred place, on return the actual one.
 error *response_allocate(const response_factory *f, const char *name, buffer_attributes *attributes,

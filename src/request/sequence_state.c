@@ -173,7 +173,7 @@ error *request_set_states(request *r, sequence_states *states)
   const bool batches = r->target->signature.max_batch_size > 0;
   if (batches && !make_batch_key(r, states))
     return error_no_memory();
-  sequence_states_ref(states);
+  refcount_take(&states->references);
   request_drop_states(r);
   r->states = states;
   if (batches)

@@ -95,12 +95,6 @@ error *sequence_states_new(const state_rules *rules, sequence_states **states);
 // batch; the backend's changes are discarded.
 error *sequence_states_new_null(const sequence_states *like, sequence_states **states);
 
-static inline sequence_states *sequence_states_ref(sequence_states *states)
-{
-  refcount_take(&states->references);
-  return states;
-}
-
 void sequence_states_unref(sequence_states *states); // NULL is allowed
 
 // Attaches the set to a request, replacing any other, and shows its tensors as inputs. Only one

@@ -449,25 +449,25 @@ static inline bool park(scheduler *s, void *owner, const bool *leaving,
                         const batch_decision *decision)
 {
   assert(lock_is_held(&s->lock));
-  idle_worker self = {.owner = owner, .leaving = leaving};
-  waiter_reset(&self.waiter);
-  list_prepend(&s->idle, &self.node);
+  idle_worker own = {.owner = owner, .leaving = leaving};
+  waiter_reset(&own.waiter);
+  list_prepend(&s->idle, &own.node);
   uint64_t until_ns = CLOCK_NEVER;
   if (decision->verdict == BATCH_WAIT && s->leader == NULL) {
-    s->leader = &self;
+    s->leader = &own;
     s->wake_rows = decision->wake_rows;
     until_ns = s->due_ns = decision->until_ns;
   }
   pthread_mutex_unlock(&s->lock);
-  waiter_sleep(&self.waiter, until_ns);
+  waiter_sleep(&own.waiter, until_ns);
   pthread_mutex_lock(&s->lock);
-  if (list_is_linked(&self.node)) {
-    unlist_worker(s, &self);
-  } else if (!self.handed_off) { // it no longer counts as on its way
+  if (list_is_linked(&own.node)) {
+    unlist_worker(s, &own);
+  } else if (!own.handed_off) { // it no longer counts as on its way
     assert(s->waking > 0);
     s->waking--;
   }
-  return self.handed_off;
+  return own.handed_off;
 }
 
 // Passes on work for which this worker may have been woken. Locked on entry, not on return.
@@ -563,7 +563,7 @@ static bool may_linger(const scheduler *s)
 
 bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns)
 {
-  waiter self;
+  waiter own;
   pthread_mutex_lock(&s->lock);
   if (!may_linger(s)) {
     pthread_mutex_unlock(&s->lock);
@@ -572,13 +572,13 @@ bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns)
   uint64_t before = s->queue.rows;
   uint64_t room = s->policy.max_batch_size - before;
   uint64_t awaited = rows < room ? rows : room;
-  waiter_reset(&self);
-  s->lingering = &self;
+  waiter_reset(&own);
+  s->lingering = &own;
   s->linger_rows = before + awaited;
   pthread_mutex_unlock(&s->lock);
-  waiter_sleep(&self, until_ns);
+  waiter_sleep(&own, until_ns);
   pthread_mutex_lock(&s->lock);
-  if (s->lingering == &self)
+  if (s->lingering == &own)
     s->lingering = NULL;
   bool returned = s->queue.rows >= before + (awaited + 1) / 2;
   pthread_mutex_unlock(&s->lock);

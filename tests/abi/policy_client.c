@@ -4,7 +4,8 @@
 //   policy_client BACKEND_DIRECTORY REPOSITORY MODEL INPUT COUNT STEP...
 // COUNT is the input's shape, its type is INT32. A step is POLICY=VALUE,... (data for a policy;
 // without a name: the usual data), or "remove" (of all data). Prints the answer's values, or the
-// error of a step, of the submission or of the answer. tests/e2e/test_host_policies.py reads this.
+// error of a step, of the submission or of the answer. tests/e2e/backends/test_host_policies.py
+// reads this.
 #include "plain_memory.h"
 #include "server_end.h"
 #include "triton/core/tritonserver.h"

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// With LEAVE_SERVER (tests/e2e/python_sides.py says why) the process ends, and nothing is stopped.
+// With LEAVE_SERVER (tests/e2e/lib/python_sides.py says why) the process ends, and nothing is
+// stopped.
 static inline TRITONSERVER_Error *end_server(TRITONSERVER_Server *server)
 {
   if (getenv("LEAVE_SERVER") != NULL) {

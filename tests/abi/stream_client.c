@@ -4,7 +4,7 @@
 //   stream_client BACKEND_DIRECTORY REPOSITORY MODEL CANCEL_AFTER VALUE...
 // Prints a line for each answer: its value, its error or "-" when it is flags only, and "final"
 // with the last one. After CANCEL_AFTER answers (0: never) it cancels the request.
-// tests/e2e/test_python_contract_stream.py reads this.
+// tests/e2e/python/test_python_contract_stream.py reads this.
 #include "plain_memory.h"
 #include "server_end.h"
 #include "triton/core/tritonserver.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenTelemetry collector with only what tests/e2e/test_trace_collector.py asks of it: it takes OTLP and hands it on by HTTP.
+// The OpenTelemetry collector with only what tests/e2e/trace/test_trace_collector.py asks of it: it takes OTLP and hands it on by HTTP.
 package main
 
 import (

@@ -22,12 +22,14 @@ import urllib.request
 
 import pytest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))  # for programs that use this outside of pytest (gpu_check.py)
+HERE = pathlib.Path(__file__).resolve().parent
+# Helpers are in lib; a test may use what another test's file has, so that all rooms are found. Programs use this outside of pytest (gpu_check.py).
+sys.path += [str(HERE.parent), *sorted(str(room) for room in HERE.iterdir() if room.is_dir())]
+from choices import has, is_chosen  # noqa: E402
 from failures import Crash, ended_badly  # noqa: E402
 from gpus import fake_gpus  # noqa: E402
-from tiers import GPU_HOST, is_alone, is_of_release, is_ours, is_quick, order  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = HERE.parents[1]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
 # Seconds for whatever is awaited: only what hangs waits for them to pass, however loaded the machine is. NEREID_PATIENCE multiplies them.
 PATIENCE = int(300 * float(os.environ.get("NEREID_PATIENCE", 1)))
@@ -188,6 +190,8 @@ def backends(tmp_path_factory):
     return link_backends(tmp_path_factory.mktemp("backends"), BUILD)
 
 
+# NEREID_ONNXRUNTIME names another ONNX Runtime than .venv's.
+ORT = f"library={os.environ['NEREID_ONNXRUNTIME']}" if "NEREID_ONNXRUNTIME" in os.environ else f"python-environment={ROOT / '.venv'}"
 # NEREID_ISOLATE=1: each model that can has a process of its own, in all tests.
 ISOLATE = ["--backend-config=isolate=process"] if os.environ.get("NEREID_ISOLATE") else []
 
@@ -204,7 +208,7 @@ class Starter:
             str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0", f"--exit-timeout-secs={EXIT_TIMEOUT}",
             "--http-address=127.0.0.1", "--grpc-address=127.0.0.1",
             f"--backend-directory={self.backends}",
-            f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
+            f"--backend-config=onnxruntime,{ORT}",
             f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",
             *ISOLATE, *(f"--model-repository={path}" for path in repositories), *flags,
         ]
@@ -398,20 +402,16 @@ def copy_model(repository, name):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--quick", action="store_true", help="only the tests of scripts/test without --all (tiers.py)")
-    parser.addoption("--ours", action="store_true", help="not what Triton or the release build is asked, which no sanitizer changes, nor real models (tiers.py)")
-    parser.addoption("--gpu-host", action="store_true", help="only the files to run again with NEREID_FAKE_GPUS=1 (tiers.py)")
+    parser.addoption("--quick", action="store_true", help="only the tests of scripts/test without --all (lib/choices.py)")
+    parser.addoption("--ours", action="store_true", help="not what Triton or the release build is asked, which no sanitizer changes, nor real models")
+    parser.addoption("--gpu-host", action="store_true", help="only the tests to run again with NEREID_FAKE_GPUS=1")
     parser.addoption("--part", choices=("beside", "alone"), help="only the tests that others may run beside; only those that run alone")
 
 
 def pytest_collection_modifyitems(config, items):
-    part = config.getoption("--part")
-    chosen = [item for item in items
-              if (part is None or is_alone(item) == (part == "alone")) and (is_quick(item) or not config.getoption("--quick"))
-              and (item.path.name in GPU_HOST or not config.getoption("--gpu-host"))
-              and not (config.getoption("--ours") and (not is_ours(item) or is_of_release(item)))]
+    chosen = [item for item in items if is_chosen(item, config.option)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = sorted(chosen, key=order)
+    items[:] = sorted(chosen, key=lambda item: not has(item, "long"))  # each in its order
     skip_strict_sandbox(items)
 
 

@@ -23,6 +23,7 @@ import types
 import urllib.request
 
 from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, Starter, copy_model, link_backends, make_identity, wait_for
+import proc  # found where conftest says
 
 NO_GPU = 77
 READ = "GPU_CHECK_READ"  # of --read, for the steps
@@ -303,8 +304,8 @@ def metrics_of(server):
 
 def cpu_seconds(process, thread):
     """What the threads of that name have used of a processor."""
-    found = [int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{process}/task").iterdir()
-             if (task / "comm").read_text().strip() == thread]
+    times = proc.of_threads(process, "schedstat")
+    found = [int(times[task].split()[0]) for task, name in proc.threads(process).items() if name == thread and task in times]
     check(found, f"there is no thread {thread}")
     return sum(found) / 1e9
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 from conftest import EVERYTHING, ROOT, Starter, link_backends, make_identity, wait_for
+from ports import free_port
 from safety import on_threads
 from test_safety_smuggling import LENIENT, REFUSED, ask
 
@@ -43,12 +44,6 @@ hosts:
       /:
         proxy.reverse.url: "http://127.0.0.1:{behind}/"
 """
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def answers(port):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes allocations and system calls of a running nereid fail, one at a time: tests/e2e/faults.py
-// preloads this library and steers it through a file that both have mapped (NEREID_FAULT_CONTROL;
-// fault_control below is its layout). By hand it works without the file: NEREID_FAULT_SET=memory
-// NEREID_FAULT_AT=17 NEREID_FAULT_COUNT=1 LD_PRELOAD=… nereid …
+// Makes allocations and system calls of a running nereid fail, one at a time:
+// tests/e2e/lib/faults.py preloads this library and steers it through a file that both have mapped
+// (NEREID_FAULT_CONTROL; fault_control below is its layout). By hand it works without the file:
+// NEREID_FAULT_SET=memory NEREID_FAULT_AT=17 NEREID_FAULT_COUNT=1 LD_PRELOAD=… nereid …
 //
 // It stands before the sanitizers' runtimes and calls on into them, so that an ASan or TSan build
 // sees every allocation that does not fail: leaks and overruns after a failure are found where they
@@ -132,8 +132,8 @@ static void arm_from_environment(const char *sets)
   control->armed = armed;
 }
 
-// Who is spared, and why: EXCLUDED in tests/e2e/faults.py. Each a list of names with a space after
-// each; libraries by how their names begin.
+// Who is spared, and why: EXCLUDED in tests/e2e/lib/faults.py. Each a list of names with a space
+// after each; libraries by how their names begin.
 static const char *spared_functions = "";
 static const char *spared_libraries = "";
 

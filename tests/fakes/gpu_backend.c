@@ -3,7 +3,7 @@
 // driver alone. It gathers its input into memory of the server's pool on its device and copies the
 // output from there, says in the file that the setting `calls` names what each call gave, and asks
 // for all that a library built for GPUs asks for. NVIDIA's server loads it, too
-// (tests/e2e/test_gpu_abi.py).
+// (tests/e2e/gpu/test_gpu_abi_triton.py).
 #include "triton/core/tritonbackend.h"
 
 #include <dlfcn.h>

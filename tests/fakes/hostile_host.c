@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's own process that lies, for tests/e2e/test_isolated.py: it loads nothing and says that
-// all went well; to a batch it answers in the way of the number in HOSTILE. Each way is a row of
-// `lies`.
+// A model's own process that lies, for tests/e2e/backends/test_isolated.py: it loads nothing and
+// says that all went well; to a batch it answers in the way of the number in HOSTILE. Each way is a
+// row of `lies`.
 #include "channel_descriptor.h"
 #include "channel_layout.h"
-#include "isolated/protocol.h"
+#include "isolated/isolated_protocol.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>

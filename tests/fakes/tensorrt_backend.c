@@ -3,7 +3,7 @@
 // to a server: all of those that docs/backends.md lists, in their order, with what a server without
 // a GPU has for them. What came of each is a line of the file that the setting `calls` names. It
 // answers each request with its input. As somebody else would build it: NVIDIA's server loads it,
-// too (tests/e2e/test_tensorrt_calls_triton.py).
+// too (tests/e2e/backends/test_tensorrt_calls_triton.py).
 #include "triton/core/tritonbackend.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shared object of a package of PyTorch's (.pt2) whose weights are a file of their own. The
-// model's output is its input, if the weights are there: tests/e2e/test_pytorch.py. It calls
-// nothing of PyTorch's.
+// model's output is its input, if the weights are there: tests/e2e/frameworks/test_pytorch.py. It
+// calls nothing of PyTorch's.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A configuration as JSON, as clients send it to override a model's. What can be read must print,
 // and read back to the same; and as text too.
-#include "../unit/config_print_text.h"
+#include "../unit/config/config_print_text.h"
 #include "config/config.h"
 #include "fuzz.h"
 

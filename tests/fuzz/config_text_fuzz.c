@@ -2,7 +2,7 @@
 // A configuration as protobuf's text. What can be read must print, and read back to the same. The
 // reader that goes on after mistakes finds what the strict one finds, first and in the same place,
 // and nothing where that one finds nothing; all rules take what it has read.
-#include "../unit/config_print_text.h"
+#include "../unit/config/config_print_text.h"
 #include "config/config.h"
 #include "fuzz.h"
 

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interpreters of this machine that a worker must run under, each in an environment with NumPy.
 
-Found: pyenv's versions, /usr/bin and PATH. The environments are made once, in build/pythons, with pip.
+Found: pyenv's versions, /usr/bin and PATH. `scripts/setup --all` runs this file, which makes the environments, in .deps/pythons; tests only use them.
 """
 
-import fcntl
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
 OLDEST = (3, 8)
-PLACE = pathlib.Path(__file__).resolve().parents[2] / "build/pythons"
+PLACE = pathlib.Path(__file__).resolve().parents[2] / ".deps/pythons"
 
 
 def _candidates():
@@ -47,23 +45,23 @@ def found():
     return dict(sorted(interpreters.items()))
 
 
-# The oldest NumPy that there is for each.
-OLDEST_NUMPY = {
-    (3, 8): "numpy==1.17.3",
-    (3, 9): "numpy==1.19.3",
-    (3, 10): "numpy==1.21.3",
-    (3, 11): "numpy==1.23.2",
-    (3, 12): "numpy==1.26.0",
-    (3, 13): "numpy==2.1.0",
+# For each the oldest NumPy that there is, and the newest (2026-11).
+NUMPY = {
+    (3, 8): ("1.17.3", "1.24.4"),
+    (3, 9): ("1.19.3", "2.0.2"),
+    (3, 10): ("1.21.3", "2.2.6"),
+    (3, 11): ("1.23.2", "2.4.6"),
+    (3, 12): ("1.26.0", "2.5.5"),
+    (3, 13): ("2.1.0", "2.5.5"),
 }
+NEWEST = NUMPY[max(NUMPY)][-1:]  # for a Python that is newer than the table
 
 
 def each():
-    """(version, path, what pip calls the NumPy): each interpreter with the newest and the oldest NumPy."""
+    """(version, path, NumPy's version): each interpreter with the oldest and the newest NumPy."""
     for version, path in found().items():
-        yield version, path, "numpy"
-        if version in OLDEST_NUMPY:
-            yield version, path, OLDEST_NUMPY[version]
+        for numpy in NUMPY.get(version, NEWEST):
+            yield version, path, numpy
 
 
 def name(value):
@@ -71,21 +69,28 @@ def name(value):
     return ".".join(map(str, value)) if isinstance(value, tuple) else pathlib.Path(value).name
 
 
-def with_numpy(version, path, numpy="numpy"):
-    """The python of an environment of that interpreter that has NumPy; made, by one process at a time, when it is not there."""
-    place = PLACE / f"{version[0]}.{version[1]}-{re.sub('[^a-z0-9.]+', '-', numpy)}"
-    python = place / "bin/python"
-    PLACE.mkdir(parents=True, exist_ok=True)
-    with open(f"{place}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "complete").exists():
-            shutil.rmtree(place, ignore_errors=True)
-            subprocess.run([path, "-m", "venv", place], check=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", numpy], check=True)
-            (place / "complete").touch()
-    return python
+def _place(version, numpy):
+    return PLACE / f"{version[0]}.{version[1]}-numpy-{numpy}"
+
+
+def with_numpy(version, numpy=None):
+    """The python of an environment of that interpreter that has this NumPy, or the newest."""
+    place = _place(version, numpy or NUMPY.get(version, NEWEST)[-1])
+    assert (place / "complete").exists(), f"{place} is missing: run scripts/setup --all first"
+    return place / "bin/python"
+
+
+def make(version, path, numpy):
+    place = _place(version, numpy)
+    if (place / "complete").exists():
+        return
+    print(f"installing NumPy {numpy} for Python {version[0]}.{version[1]} into {place}")
+    shutil.rmtree(place, ignore_errors=True)
+    subprocess.run([path, "-m", "venv", place], check=True)
+    subprocess.run([place / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", f"numpy=={numpy}"], check=True)
+    (place / "complete").touch()
 
 
 if __name__ == "__main__":
-    for version, path, numpy in each():
-        print(*version, path, with_numpy(version, path, numpy), file=sys.stdout)
+    for wanted in each():
+        make(*wanted)

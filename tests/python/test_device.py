@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors on a GPU in a worker: the rules of DLPack, and where outputs go when the host has no memory on the device. The driver is played
-(tests/fakes/gpu); the models' tensors are those of tests/e2e/cuda_producer.py."""
+(tests/fakes/gpu); the models' tensors are those of tests/e2e/lib/cuda_producer.py."""
 
 import sys
 
@@ -9,12 +9,12 @@ import pytest
 
 from host import ROOT
 
-sys.path.append(str(ROOT / "tests/e2e"))
+sys.path.append(str(ROOT / "tests/e2e/lib"))
 from gpus import fake_gpus  # noqa: E402
 
 HEAD = f"""
 sys = __import__("sys")
-sys.path.append({str(ROOT / "tests/e2e")!r})
+sys.path.append({str(ROOT / "tests/e2e/lib")!r})
 import cuda_producer as cuda
 """
 

@@ -53,7 +53,7 @@ def serve(host, call):
 
 @pytest.mark.parametrize("version, path, numpy", list(interpreters.each()), ids=interpreters.name)
 def test_a_model_that_uses_everything_runs_under(version, path, numpy, write_model):
-    python = interpreters.with_numpy(version, path, numpy)
+    python = interpreters.with_numpy(version, numpy)
     inputs = {f"T{code}": np.arange(6).reshape(2, 3).astype(kind) for code, kind in testing.DTYPES.items()}
     inputs["EMPTY"] = np.empty((0, 4), np.float32)
     inputs["SCALAR"] = np.array(5, np.int64)
@@ -82,7 +82,7 @@ def test_a_model_that_uses_everything_runs_under(version, path, numpy, write_mod
 
 @pytest.mark.parametrize("version", FOUND, ids=interpreters.name)
 def test_large_outputs_are_made_where_the_server_reads_them(version, write_model):
-    python = interpreters.with_numpy(version, FOUND[version])
+    python = interpreters.with_numpy(version)
     with Host(str(python)) as host:
         host.start(write_model(WHERE))
         check_places(host)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a worker starts, what stops a model from loading, and how a worker ends."""
 
-import os
 import signal
 import socket
 import struct
@@ -13,7 +12,10 @@ import numpy as np
 import pytest
 
 import host as testing
-from host import Host, text
+from host import ROOT, Host, text
+
+sys.path.append(str(ROOT / "tests/e2e/lib"))
+import proc  # noqa: E402
 
 
 def refused(write_model, code):
@@ -193,13 +195,9 @@ def test_a_worker_ends_with_its_host_and_takes_its_children_along(started, code)
     host.socket.shutdown(socket.SHUT_RDWR)
     host.process.wait(60)
     deadline = time.monotonic() + 60
-    while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
-        with open(f"/proc/{child}/stat") as stat:
-            if stat.read().split()[2] == "Z":
-                break
+    while not proc.has_ended(child):
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    else:
-        assert not os.path.exists(f"/proc/{child}")
 
 
 def test_models_may_fork(started):
@@ -274,11 +272,8 @@ def test_an_idle_worker_uses_no_processor(started):
     host.execute([{}])
 
     def used():
-        with open(f"/proc/{host.process.pid}/stat") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        with open(f"/proc/{host.process.pid}/status") as status:
-            switches = sum(int(line.split()[1]) for line in status if "ctxt_switches" in line)
-        return int(fields[11]) + int(fields[12]), switches
+        pid = host.process.pid
+        return proc.cpu_seconds(pid), proc.status(pid, "voluntary_ctxt_switches"), proc.status(pid, "nonvoluntary_ctxt_switches")
 
     def is_idle(seconds):
         before = used()

@@ -7,7 +7,7 @@ import dataclasses
 class Catcher:
     """A test, and the build that it is run with."""
 
-    kind: str  # "unit": a name of ctest; "e2e": a file below tests/e2e
+    kind: str  # "unit": a name of ctest; "e2e": a file in a room of tests/e2e
     name: str
     chosen: str = ""  # e2e: what pytest's -k gets
     preset: str = "asan"

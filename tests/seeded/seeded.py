@@ -88,12 +88,17 @@ def build(preset, log):
     return configure(preset, log) and run(["cmake", "--build", f"build/{preset}", "-j2"], log) == 0
 
 
+def path_of(name):
+    """Of an end-to-end test's file: in which room it is; None where none has it."""
+    return next((str(path.relative_to(ROOT)) for path in (ROOT / "tests/e2e").glob(f"*/{name}")), None)
+
+
 def passes(catcher, log):
     if catcher.kind == "unit":
         command = ["ctest", "--test-dir", f"build/{catcher.preset}", "--output-on-failure", "--no-tests=error",
                    "-R", f"^{catcher.name}$"]
     else:
-        command = [".venv/bin/python", "-m", "pytest", "-q", "-x", f"tests/e2e/{catcher.name}", "-k", catcher.chosen]
+        command = [".venv/bin/python", "-m", "pytest", "-q", "-x", path_of(catcher.name), "-k", catcher.chosen]
     return run(command, log, TEST_SECONDS, NEREID_BUILD=f"build/{catcher.preset}")
 
 
@@ -144,15 +149,16 @@ def faults_of(seed):
         yield f"{seed.name}: what it replaces stands {count} times in {seed.file}, expected once"
     if seed.before == seed.after:
         yield f"{seed.name}: it changes nothing"
-    if seed.caught_by.kind == "e2e" and not (ROOT / "tests/e2e" / seed.caught_by.name).is_file():
-        yield f"{seed.name}: tests/e2e/{seed.caught_by.name} is missing"
+    if seed.caught_by.kind == "e2e" and path_of(seed.caught_by.name) is None:
+        yield f"{seed.name}: no room of tests/e2e has {seed.caught_by.name}"
 
 
 def tests_in(names):
     """What pytest finds in these files: "test_x.py::test_y[z]"."""
-    command = [".venv/bin/python", "-m", "pytest", "-q", "--collect-only", *(f"tests/e2e/{name}" for name in names)]
+    command = [".venv/bin/python", "-m", "pytest", "-q", "--collect-only", *map(path_of, names)]
     found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return [line.removeprefix("tests/e2e/") for line in found.splitlines() if "::" in line]
+    paths = (line.partition("::") for line in found.splitlines() if "::" in line)
+    return [f"{pathlib.Path(path).name}::{test}" for path, _, test in paths]
 
 
 def chooses(catcher, test):

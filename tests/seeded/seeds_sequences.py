@@ -33,7 +33,7 @@ ALL = [
     Seed("lost_sequences_go_on", "sequences: they go on in a process that does not know them", "src/core/sequences.c",
          "  if (s->life == now)\n", "  if (s->life != 0)\n",
          e2e("test_sequences_lost.py", "who_goes_on and oldest")),
-    Seed("sequences_meet_another_worker", "sequences: a batch goes to the worker that came meanwhile", "backends/python/instance/execution.c",
+    Seed("sequences_meet_another_worker", "sequences: a batch goes to the worker that came meanwhile", "backends/python/instance/execution_send.c",
          "self->life != 0 && self->life != self->link->number", "self->life != 0 && self->link->number == 0",
          unit("execution_test")),
     Seed("null_request_ready", "sequences: null requests say that they are ready", "src/core/sequence_controls.c",

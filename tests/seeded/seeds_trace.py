@@ -8,7 +8,7 @@ ALL = [
     Seed("refused_trace_kept", "leak: a refused request's trace is not given back", "src/core/submit.c",
          "  if (e != NULL && t != NULL)\n    trace_release(t);", "",
          unit("trace_api_test")),
-    Seed("parent_before_its_children", "use after free: a trace is given back while its children report", "src/request/trace.c",
+    Seed("parent_before_its_children", "use after free: a trace is given back while its children report", "src/request/request_trace.c",
          "  refcount_take(&parent->users);\n  (*child)->parent = parent;", "",
          unit("trace_api_test")),
     Seed("torn_trace_file", "a full disk leaves half a file (row 37)", f"{TRACE}/file_sink.c",

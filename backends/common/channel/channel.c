@@ -155,7 +155,7 @@ static int make(uint64_t region_size, int descriptor, bool host, channel **made)
   self->end.alone = has_one_processor();
   int problem = map_channel(self, descriptor, host);
   if (problem == 0) {
-    self->rings = calloc(CHANNEL_RING_COUNT, sizeof(ring));
+    self->rings = calloc(CHANNEL_RING_COUNT, sizeof(*self->rings));
     self->memory = malloc(sizeof(*self->memory));
     problem = self->rings == NULL || self->memory == NULL
                   ? ENOMEM

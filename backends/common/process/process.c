@@ -340,33 +340,35 @@ static bool is_over(const worker_process *self)
   return result != 0 ? errno == ECHILD : end.si_pid != 0;
 }
 
+typedef enum watched {
+  WATCHED_HANDLE,
+  WATCHED_CONNECTION,
+  WATCHED_TIMER,
+  WATCHED_OUTPUT, // and the standard errors after it
+  WATCHED_COUNT = WATCHED_OUTPUT + 2
+} watched;
+
 // Runs until the process ends. A process that closes its connection has become another program or
 // is ending; it is killed.
 static void watch(worker_process *self)
 {
-  enum {
-    HANDLE,
-    CONNECTION,
-    TIMER,
-    OUTPUT,
-    WATCHED = OUTPUT + 2
-  };
-  struct pollfd on[WATCHED] = {[HANDLE] = {.fd = self->handle, .events = POLLIN},
-                               [CONNECTION] = {.fd = self->command.connection, .events = POLLRDHUP},
-                               [TIMER] = {.fd = self->command.timer, .events = POLLIN},
-                               [OUTPUT] = {.fd = self->output[0].descriptor, .events = POLLIN},
-                               {.fd = self->output[1].descriptor, .events = POLLIN}};
-  while (on[HANDLE].revents == 0 && !is_over(self)) {
-    if (poll(on, WATCHED, self->handle >= 0 ? -1 : LOOK_MS) < 0)
+  struct pollfd on[WATCHED_COUNT] = {
+      [WATCHED_HANDLE] = {.fd = self->handle, .events = POLLIN},
+      [WATCHED_CONNECTION] = {.fd = self->command.connection, .events = POLLRDHUP},
+      [WATCHED_TIMER] = {.fd = self->command.timer, .events = POLLIN},
+      [WATCHED_OUTPUT] = {.fd = self->output[0].descriptor, .events = POLLIN},
+      {.fd = self->output[1].descriptor, .events = POLLIN}};
+  while (on[WATCHED_HANDLE].revents == 0 && !is_over(self)) {
+    if (poll(on, WATCHED_COUNT, self->handle >= 0 ? -1 : LOOK_MS) < 0)
       continue;
     for (int i = 0; i < 2; i++)
-      if (on[OUTPUT + i].revents != 0 && !worker_output_read(&self->output[i]))
-        on[OUTPUT + i].fd = -1;
-    if (on[CONNECTION].revents != 0 && on[HANDLE].revents == 0 && !is_over(self)) {
-      on[CONNECTION].fd = -1;
+      if (on[WATCHED_OUTPUT + i].revents != 0 && !worker_output_read(&self->output[i]))
+        on[WATCHED_OUTPUT + i].fd = -1;
+    if (on[WATCHED_CONNECTION].revents != 0 && on[WATCHED_HANDLE].revents == 0 && !is_over(self)) {
+      on[WATCHED_CONNECTION].fd = -1;
       end_process(self, CUT_OFF);
     }
-    if (on[TIMER].revents != 0)
+    if (on[WATCHED_TIMER].revents != 0)
       self->events->timer(self->user, self->command.timer);
   }
 }

@@ -10,7 +10,7 @@
 #include "base/refcount.h"
 #include "codec/protocol.h"
 #include "codec/tensor_wire.h"
-#include "instance/instance.h"
+#include "instance/python_instance.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -108,7 +108,7 @@ static TRITONSERVER_Error *read_content(metric_content *self, wire_reader *contr
       text[0] == '\0' ? json_null() : json_loadb(text, strlen(text), JSON_DECODE_ANY, NULL);
   BACKEND_RETURN_IF_ERROR(read_labels(self, labels));
   self->bucket_count = wire_get_count(control, sizeof(double));
-  self->buckets = calloc((size_t)self->bucket_count + 1, sizeof(double));
+  self->buckets = calloc((size_t)self->bucket_count + 1, sizeof(*self->buckets));
   if (self->buckets == NULL)
     return backend_error_no_memory("buckets");
   for (uint32_t i = 0; i < self->bucket_count; i++)

@@ -27,8 +27,8 @@ TRITONSERVER_Error *python_instance_explain(const python_instance *instance,
   return error;
 }
 
-void open_request_log_error(const python_instance *instance, const open_request *self,
-                            TRITONSERVER_Error *error_owned, const char *doing)
+static void open_request_log_error(const python_instance *instance, const open_request *self,
+                                   TRITONSERVER_Error *error_owned, const char *doing)
 {
   backend_request_error_log(instance->server_instance, self->request, error_owned, doing);
 }
@@ -79,7 +79,8 @@ void open_request_release(const python_instance *instance, const open_request *s
         "release a request");
 }
 
-void open_request_send(const python_instance *instance, open_request *self, uint32_t flags)
+// Sends `response`, and `error` with it.
+static void open_request_send(const python_instance *instance, open_request *self, uint32_t flags)
 {
   if (self->response == NULL) {
     open_request_log_error(instance, self, self->error, "make a response");

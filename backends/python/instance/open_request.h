@@ -5,14 +5,11 @@
 #define NEREID_PYTHON_OPEN_REQUEST_H
 
 #include "codec/tensor_wire.h"
-#include "instance/instance.h"
+#include "instance/python_instance.h"
 
 // Prepends Triton's words for requests that failed together, unless they are there already.
 TRITONSERVER_Error *python_instance_explain(const python_instance *instance,
                                             TRITONSERVER_Error *error_owned);
-
-void open_request_log_error(const python_instance *instance, const open_request *self,
-                            TRITONSERVER_Error *error_owned, const char *doing);
 
 // Makes the request's response from the worker's; on failure `response` is NULL and `error` set.
 // The reader ends up after the response. `devices`: NULL where no tensor may be on a device, so
@@ -23,8 +20,6 @@ void open_request_fill(const python_instance *instance, open_request *self, cons
 void open_request_report(const python_instance *instance, const open_request *self, bool success);
 void open_request_release(const python_instance *instance, const open_request *self);
 
-// Sends `response`, and `error` with it.
-void open_request_send(const python_instance *instance, open_request *self, uint32_t flags);
 // Sends the final response, reports statistics and releases the request.
 void open_request_end(const python_instance *instance, open_request *self);
 // The same with an error as the response.

@@ -33,7 +33,7 @@ static bool add_slot(request_table *self)
 {
   if (self->slot_count == self->room) {
     uint32_t room = self->room == 0 ? 64 : self->room * 2;
-    open_request **slots = reallocarray(self->slots, room, sizeof(open_request *));
+    open_request **slots = reallocarray(self->slots, room, sizeof(*slots));
     if (slots == NULL)
       return false;
     self->slots = slots;

@@ -50,7 +50,7 @@ static const char *const OTHERS[] = {
     "auto-complete-config",   "backend-directory", "min-compute-capability",
     "default-max-batch-size", "framework-search",  "default-instance-kind"};
 
-#define COUNT(table) (sizeof(table) / sizeof *(table))
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 // As in Triton, the text after the digits is ignored.
 static TRITONSERVER_Error *read_numbers(python_backend *self, const json_t *settings)

@@ -5,7 +5,7 @@
 #define NEREID_PYTHON_BACKEND_H
 
 #include "process/sandbox.h"
-#include "pyenv/cache.h"
+#include "pyenv/pyenv_cache.h"
 
 #include "triton/core/tritonbackend.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a worker: start, end, restart. Any thread, unless said otherwise.
+#include "process/worker_end.h"
+#include "process/worker_parts.h"
 #include "process/worker_rpc.h"
-#include "process/worker_slot.h"
 
 #include "backend_error.h"
 #include "backend_log.h"

@@ -8,7 +8,7 @@
 #define NEREID_PYTHON_WORKER_H
 
 #include "nereid/nereid.h"
-#include "process/link.h"
+#include "process/worker_link.h"
 
 typedef struct worker worker;
 

@@ -2,6 +2,9 @@
 // Messages to a worker besides inference. Load threads, the starter, and server threads that ask
 // for readiness.
 #include "process/worker_rpc.h"
+
+#include "process/worker_end.h"
+#include "process/worker_parts.h"
 #include "process/worker_slot.h"
 
 #include "backend_error.h"

@@ -5,7 +5,7 @@
 #ifndef NEREID_PYTHON_INTERPRETER_H
 #define NEREID_PYTHON_INTERPRETER_H
 
-#include "pyenv/cache.h"
+#include "pyenv/pyenv_cache.h"
 
 #include <jansson.h>
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/call/call_server.h"
 #include "frontend/grpc/service/methods.h"
 #include "frontend/grpc/transport/loops.h"
 

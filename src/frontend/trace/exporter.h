@@ -16,7 +16,7 @@
 
 typedef struct exporter exporter;
 
-// The first member of an exporter below, which sets the writer's limits and these functions. They
+// A member of an exporter below, which sets the writer's limits and these functions. They
 // run on the thread.
 struct exporter {
   writer writer; // its lock guards the two lists

@@ -4,6 +4,7 @@
 // file is a complete array at any time, because its last byte, "]", moves. It is written at
 // FLUSH_BYTES, when a setting is replaced, and at the end. Traces for a file of their own are held
 // until it is complete, HELD_BYTES at most. The exporter's thread.
+#include "base/container_of.h"
 #include "base/files.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
@@ -144,7 +145,7 @@ static size_t take_record(file_sink *f, const trace_record *r)
 
 static size_t write_records_to_file(exporter *e, const trace_record *first)
 {
-  file_sink *f = (file_sink *)e;
+  file_sink *f = container_of(e, file_sink, exporter);
   size_t lost = 0;
   for (const trace_record *r = first; r != NULL; r = r->next)
     lost += take_record(f, r);
@@ -154,7 +155,7 @@ static size_t write_records_to_file(exporter *e, const trace_record *first)
 static size_t retire_setting(exporter *e, trace_setting *s)
 {
   s->retired = true;
-  return flush((file_sink *)e, s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
+  return flush(container_of(e, file_sink, exporter), s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
 }
 
 static size_t record_weight(const trace_record *r)
@@ -164,7 +165,7 @@ static size_t record_weight(const trace_record *r)
 
 static void free_file_sink(exporter *e)
 {
-  file_sink *f = (file_sink *)e;
+  file_sink *f = container_of(e, file_sink, exporter);
   if (f->descriptor >= 0)
     close(f->descriptor);
   free(f);

@@ -5,6 +5,7 @@
 // libcurl sends. It is loaded with the first sink and stays. Linking it would load 19 more
 // libraries into each server, traced or not, and cost half as much memory again while idle
 // (docs/tracing.md).
+#include "base/container_of.h"
 #include "base/text.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
@@ -127,7 +128,7 @@ static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
 // timeout.
 static size_t send_records(exporter *e, const trace_record *first)
 {
-  otlp_sink *o = (otlp_sink *)e;
+  otlp_sink *o = container_of(e, otlp_sink, exporter);
   size_t lost = 0, count;
   bool sent = true;
   while (first != NULL && sent) {
@@ -236,7 +237,7 @@ static bool set_curl_options(otlp_sink *o)
 
 static void free_otlp_sink(exporter *e)
 {
-  otlp_sink *o = (otlp_sink *)e;
+  otlp_sink *o = container_of(e, otlp_sink, exporter);
   if (o->handle != NULL)
     curl.easy_cleanup(o->handle);
   if (o->headers != NULL)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client of the kind that people generate from the public proto: protoc-gen-go and protoc-gen-go-grpc made its package
 // `inference`. Asks the server at the address that is its argument and prints the answers as one JSON object, which
-// tests/e2e/test_grpc_languages.py judges.
+// tests/e2e/grpc/test_grpc_languages.py judges.
 package main
 
 import (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """KServe's own client for the v2 protocol, over gRPC and HTTP. Asks the server at the addresses that are its arguments and prints
-the answers as one JSON object, which tests/e2e/test_grpc_languages.py judges.
+the answers as one JSON object, which tests/e2e/grpc/test_grpc_languages.py judges.
 """
 import asyncio
 import json

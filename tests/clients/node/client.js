@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client of Node's, @grpc/grpc-js, which reads the public proto as it runs. Asks the server at the address that is its first
 // argument (the second is the directory that the proto's imports begin at) and prints the answers as one JSON object, which
-// tests/e2e/test_grpc_languages.py judges.
+// tests/e2e/grpc/test_grpc_languages.py judges.
 const path = require("path");
 const grpc = require("@grpc/grpc-js");
 const loader = require("@grpc/proto-loader");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVIDIA's runtime library as far as its Triton server of 2.51 calls it, on whatever libcuda.so.1
-// is there: with the played one, that server sees played GPUs (tests/e2e/test_gpu_abi.py). Its own
-// runtime asks a driver for tables that nobody but NVIDIA knows.
+// is there: with the played one, that server sees played GPUs
+// (tests/e2e/gpu/test_gpu_abi_triton.py). Its own runtime asks a driver for tables that nobody but
+// NVIDIA knows.
 #include "src/gpu/cuda.h"
 
 #include <dlfcn.h>

@@ -7,7 +7,7 @@
 #include "frontend/common/policy/access_policy.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/call/call_server.h"
 #include "frontend/grpc/service/methods.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
@@ -25,8 +25,7 @@
 
 static grpc_server server;
 static grpc_loop *loop;
-static job *first_job;
-static job **last_job = &first_job;
+static list queued_jobs = {{&queued_jobs.ends, &queued_jobs.ends}};
 static const access_policy open_to_all;
 
 static struct {
@@ -41,9 +40,7 @@ error *jobs_submit(jobs *pool, job_kind kind, job *added)
 {
   (void)pool;
   (void)kind;
-  added->next = NULL;
-  *last_job = added;
-  last_job = &added->next;
+  list_append(&queued_jobs, &added->node);
   return NULL;
 }
 
@@ -187,12 +184,9 @@ void listener_advance(uint64_t ns)
 
 bool listener_run_job(void)
 {
-  job *next = first_job;
+  job *next = container_of(list_take_first(&queued_jobs), job, node);
   if (next == NULL)
     return false;
-  first_job = next->next;
-  if (first_job == NULL)
-    last_job = &first_job;
   next->run(next);
   return true;
 }
@@ -215,7 +209,7 @@ void listener_wait(void)
 bool listener_is_idle(void)
 {
   return list_is_empty(&loop->connections) && atomic_load(&server.listener.busy) == 0 &&
-         first_job == NULL;
+         list_is_empty(&queued_jobs);
 }
 
 void listener_end(void)

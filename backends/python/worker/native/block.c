@@ -2,8 +2,8 @@
 // Counts references to blocks, and tells the host when a block has none left.
 #include "block.h"
 
-#include "device.h"
 #include "fork.h"
+#include "native_device.h"
 #include "writable.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ block *block_new(uint64_t offset)
   return made;
 }
 
-void block_ref(block *self)
+static void block_ref(block *self)
 {
   self->count++;
 }

@@ -11,7 +11,6 @@
 typedef struct block block;
 
 block *block_new(uint64_t offset);
-void block_ref(block *self);
 
 // Drops a reference. With the last one CALL_RELEASE goes to the host.
 void block_unref(block *self);

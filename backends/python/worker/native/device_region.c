@@ -3,8 +3,8 @@
 // tensor needs them.
 #include "device_region.h"
 
-#include "device.h"
-#include "region.h"
+#include "native_device.h"
+#include "native_region.h"
 
 #include "base/thread.h"
 #include "gpu/ipc.h"

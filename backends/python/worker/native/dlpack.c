@@ -3,8 +3,8 @@
 #include "dlpack.h"
 
 #include "block.h"
-#include "device.h"
 #include "device_region.h"
+#include "native_device.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "block.h"
 #include "channel/channel_wait.h"
 #include "decode.h"
-#include "device.h"
 #include "encode.h"
+#include "native_device.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,10 +2,10 @@
 // The module `_nereid`: its functions and types. One file for every CPython from 3.8 on.
 #include "block.h"
 #include "bytes_coding.h"
-#include "device.h"
 #include "device_region.h"
 #include "dlpack.h"
 #include "link.h"
+#include "native_device.h"
 #include "numpy_memory.h"
 #include "sole.h"
 

@@ -4,8 +4,8 @@
 
 #include "block.h"
 #include "bytes_coding.h"
-#include "device.h"
 #include "device_region.h"
+#include "native_device.h"
 
 #include <stdlib.h>
 #include <string.h>

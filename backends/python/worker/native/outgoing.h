@@ -5,7 +5,7 @@
 #ifndef NEREID_OUTGOING_H
 #define NEREID_OUTGOING_H
 
-#include "region.h"
+#include "native_region.h"
 
 typedef struct outgoing_tensor {
   PyObject *name;  // bytes

@@ -18,16 +18,18 @@ typedef struct candidate {
   uint32_t index;
 } candidate;
 
+typedef enum element_kind {
+  KIND_NONE,
+  KIND_UNSIGNED,
+  KIND_SIGNED,
+  KIND_FLOAT
+} element_kind;
+
 // How the elements of an output are read.
 typedef struct element_form {
   TRITONSERVER_DataType datatype;
   size_t size; // bytes
-  enum {
-    KIND_NONE,
-    KIND_UNSIGNED,
-    KIND_SIGNED,
-    KIND_FLOAT
-  } kind;
+  element_kind kind;
 } element_form;
 
 static element_form form_of(TRITONSERVER_DataType datatype)

@@ -45,13 +45,13 @@ static error *missing(const json_path *outer, const char *key)
 
 // ---- inputs ----
 
-enum {
+typedef enum input_member {
   INPUT_NAME,
   INPUT_DATATYPE,
   INPUT_SHAPE,
   INPUT_PARAMETERS,
   INPUT_DATA,
-};
+} input_member;
 
 typedef struct input_context {
   infer_request_json *request;

@@ -13,10 +13,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-typedef struct job_queue {
-  job *first, **end;
-} job_queue;
-
 // A limit of threads that some kinds of jobs share.
 typedef struct job_class {
   size_t queued;
@@ -24,7 +20,7 @@ typedef struct job_class {
   size_t max_running;
 } job_class;
 
-typedef enum {
+typedef enum class_index {
   CLASS_COMPUTES,
   CLASS_PROBES,
   CLASS_BLOCKS,
@@ -45,15 +41,15 @@ typedef struct parts {
   size_t taken;
   size_t running;
   pthread_cond_t done; // signalled when no part runs
-  struct parts *next;
+  list_node node;      // while a part is left to take
 } parts;
 
 struct jobs {
   pthread_mutex_t mutex; // guards what follows
   pthread_cond_t arrived;
-  job_queue queues[JOB_KINDS];
+  list queues[JOB_KINDS];
   job_class classes[CLASSES];
-  parts *parts; // those with a part left to take
+  list parts; // those with a part left to take
   size_t idle_count;
   size_t thread_count;
   bool stopping;
@@ -73,8 +69,9 @@ error *jobs_new(jobs **result)
   for (size_t i = 0; i < CLASSES; i++)
     j->max_threads += j->classes[i].max_running;
   for (size_t i = 0; i < JOB_KINDS; i++)
-    j->queues[i].end = &j->queues[i].first;
-  j->threads = calloc(j->max_threads, sizeof(pthread_t));
+    list_init(&j->queues[i]);
+  list_init(&j->parts);
+  j->threads = calloc(j->max_threads, sizeof(*j->threads));
   if (j->threads == NULL) {
     free(j);
     return error_no_memory();
@@ -110,16 +107,12 @@ static bool run_job(jobs *j)
 {
   job_kind kind = 0;
   while (kind < JOB_KINDS &&
-         (j->queues[kind].first == NULL || !has_room(&j->classes[class_of[kind]])))
+         (list_is_empty(&j->queues[kind]) || !has_room(&j->classes[class_of[kind]])))
     kind++;
   if (kind == JOB_KINDS)
     return false;
-  job_queue *queue = &j->queues[kind];
   job_class *class = &j->classes[class_of[kind]];
-  job *next = queue->first;
-  queue->first = next->next;
-  if (queue->first == NULL)
-    queue->end = &queue->first;
+  job *next = container_of(list_take_first(&j->queues[kind]), job, node);
   assert(class->queued > 0);
   class->queued--;
   class->running++;
@@ -135,12 +128,8 @@ static void run_part(jobs *j, parts *p)
   assert(p->taken < p->count);
   size_t index = p->taken++;
   p->running++;
-  if (p->taken == p->count) { // no part is left to take
-    parts **link = &j->parts;
-    while (*link != p)
-      link = &(*link)->next;
-    *link = p->next;
-  }
+  if (p->taken == p->count) // no part is left to take
+    list_remove(&p->node);
   pthread_mutex_unlock(&j->mutex);
   p->run(p->context, index);
   pthread_mutex_lock(&j->mutex);
@@ -151,10 +140,10 @@ static void run_part(jobs *j, parts *p)
 static bool run_part_of_another(jobs *j)
 {
   job_class *class = &j->classes[CLASS_COMPUTES];
-  if (j->parts == NULL || !has_room(class))
+  if (list_is_empty(&j->parts) || !has_room(class))
     return false;
   class->running++;
-  run_part(j, j->parts);
+  run_part(j, container_of(list_first(&j->parts), parts, node));
   class->running--;
   return true;
 }
@@ -193,7 +182,6 @@ error *jobs_submit(jobs *j, job_kind kind, job *added)
   LOCK_SCOPE(&j->mutex);
   assert(!j->stopping);
   job_class *class = &j->classes[class_of[kind]];
-  job_queue *queue = &j->queues[kind];
   bool runnable = class->queued < class->max_running - class->running;
   // A new thread is needed if each idle one has a job to take already. At max_threads, one of them
   // is just starting.
@@ -203,9 +191,7 @@ error *jobs_submit(jobs *j, job_kind kind, job *added)
       return failure;
     error_free(failure); // the other threads run it
   }
-  added->next = NULL;
-  *queue->end = added;
-  queue->end = &added->next;
+  list_append(&j->queues[kind], &added->node);
   class->queued++;
   if (runnable)
     pthread_cond_signal(&j->arrived);
@@ -220,8 +206,7 @@ void jobs_run_parts(void *jobs_pointer, size_t count, parallel_part *part, void 
     return;
   pthread_cond_init(&p.done, NULL);
   pthread_mutex_lock(&j->mutex);
-  p.next = j->parts;
-  j->parts = &p;
+  list_prepend(&j->parts, &p.node);
   const job_class *class = &j->classes[CLASS_COMPUTES];
   size_t max_helpers = j->stopping ? 0 : class->max_running - class->running;
   for (size_t i = j->idle_count;
@@ -246,6 +231,9 @@ void jobs_free(jobs *j)
   pthread_mutex_unlock(&j->mutex);
   for (size_t i = 0; i < j->thread_count; i++)
     pthread_join(j->threads[i], NULL);
+  for (size_t i = 0; i < JOB_KINDS; i++)
+    assert(list_is_empty(&j->queues[i]));
+  assert(list_is_empty(&j->parts));
   pthread_cond_destroy(&j->arrived);
   pthread_mutex_destroy(&j->mutex);
   free(j->threads);

@@ -6,6 +6,7 @@
 #define NEREID_FRONTEND_COMMON_NET_JOBS_H
 
 #include "base/error.h"
+#include "base/list.h"
 #include "base/parallel.h"
 
 #include <stddef.h>
@@ -29,10 +30,10 @@ typedef enum job_kind {
   JOB_KINDS,
 } job_kind;
 
-// A piece of work, embedded in the object that it is about. `next` belongs to the queue until the
-// job runs.
+// A piece of work, embedded in the object that it is about. It begins zeroed, and is in the queue
+// until it runs.
 typedef struct job {
-  struct job *next;
+  list_node node;
   void (*run)(struct job *j); // may free the job or queue it again
 } job;
 

@@ -210,8 +210,8 @@ error *infer_tensors_add(infer_tensors *t, const char *model_name, int64_t model
                          const infer_json_output *outputs, size_t output_count)
 {
   bool classifies = false;
-  t->spans = arena_allocate_array(t->arena, input_count + output_count, sizeof(shared_span));
-  t->choices = arena_allocate_array(t->arena, output_count + 1, sizeof(output_choice));
+  t->spans = arena_allocate_array(t->arena, input_count + output_count, sizeof(*t->spans));
+  t->choices = arena_allocate_array(t->arena, output_count + 1, sizeof(*t->choices));
   if (t->spans == NULL || t->choices == NULL)
     return error_no_memory();
   // Outputs first, so that an input that overlaps an output is seen and copied.

@@ -4,8 +4,8 @@
 #define NEREID_FRONTEND_GRPC_CALL_CALL_PARTS_H
 
 #include "frontend/grpc/call/call.h"
+#include "frontend/grpc/transport/http2_stream.h"
 #include "frontend/grpc/transport/output.h"
-#include "frontend/grpc/transport/stream.h"
 
 #include <stdbool.h>
 
@@ -25,7 +25,7 @@ static inline bool call_is_foreign(const call *c)
 
 // --- call_body.c
 
-// See stream.h.
+// See http2_stream.h.
 bool call_take_data(grpc_stream *s, const char *data, size_t size);
 void call_half_close(grpc_stream *s);
 uint64_t call_check(grpc_stream *s, uint64_t now_ns);

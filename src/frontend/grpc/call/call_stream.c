@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/call_server.h"
 #include "frontend/grpc/call/grpc_access.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/timeout.h"
 

@@ -12,18 +12,20 @@
 
 #include <stdint.h>
 
-enum { // an entry of a map
+// Fields of an entry of a map.
+typedef enum map_entry_field {
   ENTRY_KEY = 1,
   ENTRY_VALUE = 2,
-};
+} map_entry_field;
 
-enum { // InferParameter
+// Fields of InferParameter.
+typedef enum infer_parameter_field {
   BOOL_PARAM = 1,
   INT64_PARAM = 2,
   STRING_PARAM = 3,
   DOUBLE_PARAM = 4,
   UINT64_PARAM = 5,
-};
+} infer_parameter_field;
 
 // Reads an entry of map<string, InferParameter>. Texts are in the arena.
 error *infer_parameter_proto_read(slice entry, arena *a, request_parameter *p);

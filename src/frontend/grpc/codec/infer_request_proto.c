@@ -16,7 +16,8 @@
 
 #define EMPTY_FINAL_RESPONSE "triton_enable_empty_final_response"
 
-enum { // ModelInferRequest
+// Fields of ModelInferRequest.
+typedef enum request_field {
   MODEL_NAME = 1,
   MODEL_VERSION = 2,
   ID = 3,
@@ -24,20 +25,22 @@ enum { // ModelInferRequest
   INPUTS = 5,
   OUTPUTS = 6,
   RAW_INPUT_CONTENTS = 7,
-};
+} request_field;
 
-enum { // InferInputTensor
+// Fields of InferInputTensor.
+typedef enum input_field {
   INPUT_NAME = 1,
   INPUT_DATATYPE = 2,
   INPUT_SHAPE = 3,
   INPUT_PARAMETERS = 4,
   INPUT_CONTENTS = 5,
-};
+} input_field;
 
-enum { // InferRequestedOutputTensor
+// Fields of InferRequestedOutputTensor.
+typedef enum requested_output_field {
   OUTPUT_NAME = 1,
   OUTPUT_PARAMETERS = 2,
-};
+} requested_output_field;
 
 typedef struct reading {
   infer_request_proto *request;

@@ -7,25 +7,28 @@
 #include "frontend/grpc/codec/infer_parameter_proto.h"
 #include "frontend/grpc/codec/proto_wire.h"
 
-enum { // ModelInferResponse
+// Fields of ModelInferResponse.
+typedef enum response_field {
   MODEL_NAME = 1,
   MODEL_VERSION = 2,
   ID = 3,
   PARAMETERS = 4,
   OUTPUTS = 5,
   RAW_OUTPUT_CONTENTS = 6,
-};
+} response_field;
 
-enum { // InferOutputTensor
+// Fields of InferOutputTensor.
+typedef enum output_field {
   OUTPUT_NAME = 1,
   OUTPUT_DATATYPE = 2,
   OUTPUT_SHAPE = 3,
-};
+} output_field;
 
-enum { // ModelStreamInferResponse
+// Fields of ModelStreamInferResponse.
+typedef enum stream_response_field {
   ERROR_MESSAGE = 1,
   INFER_RESPONSE = 2,
-};
+} stream_response_field;
 
 static void append_value(buffer *out, const request_parameter *p)
 {

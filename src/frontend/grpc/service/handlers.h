@@ -22,13 +22,13 @@ control_runner grpc_system_shared_memory_status, grpc_system_shared_memory_regis
     grpc_cuda_shared_memory_register, grpc_cuda_shared_memory_unregister;
 // grpc_settings.c
 control_runner grpc_trace_setting, grpc_log_settings;
-// health.c
+// grpc_health.c
 control_runner grpc_health_check;
 
 // Values of method.handle. Loop thread.
 void grpc_handle_server_ready(call *c); // grpc_control.c, as the next
 void grpc_handle_about_model(call *c);
-void grpc_handle_health_watch(call *c); // health.c
+void grpc_handle_health_watch(call *c); // grpc_health.c
 void grpc_handle_reflection(call *c);   // grpc_reflection.c
 
 #endif

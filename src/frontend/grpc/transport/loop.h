@@ -10,7 +10,7 @@
 #include "frontend/common/net/loop_core.h"
 #include "frontend/common/net/room.h"
 #include "frontend/grpc/transport/conn_timer.h"
-#include "frontend/grpc/transport/stream.h"
+#include "frontend/grpc/transport/http2_stream.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdatomic.h>

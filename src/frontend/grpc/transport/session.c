@@ -37,7 +37,8 @@ void session_say_goodbye(grpc_connection *c)
 
 // ---- frames that do nothing ----
 
-void session_send_away(grpc_connection *c, const char *why)
+// Closes the connection of a client that misbehaves (GOAWAY with `why`).
+static void send_away(grpc_connection *c, const char *why)
 {
   if (c->state >= CONNECTION_FAILED)
     return;
@@ -48,7 +49,8 @@ void session_send_away(grpc_connection *c, const char *why)
   connection_set_state(c, CONNECTION_FAILED);
 }
 
-void session_charge(grpc_connection *c, unsigned cost)
+// Charges the client for `cost` frames without effect. A client with too many is sent away.
+static void charge(grpc_connection *c, unsigned cost)
 {
   uint64_t now = c->loop->now_ns;
   c->credit += (double)(now - c->credit_ns) / NS_PER_SECOND * IDLE_FRAME_RATE;
@@ -57,7 +59,7 @@ void session_charge(grpc_connection *c, unsigned cost)
     c->credit = IDLE_FRAME_BURST;
   c->credit -= cost;
   if (c->credit < 0)
-    session_send_away(c, "too_many_frames");
+    send_away(c, "too_many_frames");
 }
 
 // A client that pings too often is sent away, as gRPC does. Data sent to it clears its strikes.
@@ -69,7 +71,7 @@ static void record_ping(grpc_connection *c)
                   now - c->ping_came_ns < options->min_ping_interval_ms * UINT64_C(1000000);
   c->ping_came_ns = now;
   if (options->max_ping_strikes > 0 && too_soon && ++c->strikes > options->max_ping_strikes)
-    session_send_away(c, "too_many_pings");
+    send_away(c, "too_many_pings");
 }
 
 // ---- what comes ----
@@ -88,7 +90,7 @@ static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, 
                 (frame->type == NGHTTP2_SETTINGS && acknowledges) ||
                 (frame->type == NGHTTP2_PING && acknowledges && c->pings > 0);
   if (!useful)
-    session_charge(c, 1);
+    charge(c, 1);
   return 0;
 }
 
@@ -121,7 +123,7 @@ static int take_header(nghttp2_session *session, const nghttp2_frame *frame, con
   // A byte can stand for a field of 4 KiB, so too large a header is not read to its end.
   connection->header_bytes += name_size + value_size + FIELD_OVERHEAD;
   if (connection->header_bytes > BLOCK_MAX_BYTES) {
-    session_charge(connection, INVALID_COST);
+    charge(connection, INVALID_COST);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   }
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
@@ -163,7 +165,7 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
     connection_set_state(c, CONNECTION_OPEN);
   if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == frame->data.padlen &&
       (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
-    session_charge(c, 1);
+    charge(c, 1);
   if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
     return 0;
   grpc_stream *s = stream_of(c, frame->hd.stream_id);
@@ -182,7 +184,7 @@ static int invalid_frame_came(nghttp2_session *session, const nghttp2_frame *fra
   IGNORED(session);
   IGNORED(frame);
   frontend_log_verbose("a frame that is none: %s", nghttp2_strerror(error_code));
-  session_charge(pointer, INVALID_COST);
+  charge(pointer, INVALID_COST);
   return 0;
 }
 
@@ -212,7 +214,7 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
     c->pings++;
   // The client caused the reset, so it counts as the client's own.
   if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
-    session_charge(c, RESET_COST);
+    charge(c, RESET_COST);
   if ((frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) ||
       (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;

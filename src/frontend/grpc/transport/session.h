@@ -17,13 +17,7 @@ void session_free_shared(nghttp2_session_callbacks *callbacks, nghttp2_option *o
 // Begins HTTP/2 on a connection. False when memory is short.
 bool session_begin(grpc_connection *c);
 
-// Charges the client for `cost` frames without effect. A client with too many is sent away.
-void session_charge(grpc_connection *c, unsigned cost);
-
 // LEAVING: tells the client which calls are accepted, and that no more will be.
 void session_say_goodbye(grpc_connection *c);
-
-// Closes the connection of a client that misbehaves (GOAWAY with `why`).
-void session_send_away(grpc_connection *c, const char *why);
 
 #endif

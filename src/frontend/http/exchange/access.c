@@ -4,7 +4,7 @@
 
 #include "frontend/common/net/peer.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
 #include <string.h>
 #include <strings.h>

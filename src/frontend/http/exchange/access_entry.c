@@ -8,7 +8,7 @@
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/http/exchange/exchange_log.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
 #include <stdio.h>
 #include <string.h>

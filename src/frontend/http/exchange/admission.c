@@ -7,7 +7,7 @@
 #include "frontend/common/infer/model_version.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange_log.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 #include "frontend/http/transport/head.h"
 
 #include <inttypes.h>

@@ -7,8 +7,9 @@
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/http/exchange/exchange_log.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define STATUS_NOT_SENT    499   // for the access log: the client left before the reply was made
@@ -235,7 +236,8 @@ void exchange_resume(exchange *x)
 
 static void run_queued(job *queued)
 {
-  exchange *x = (exchange *)((char *)queued - offsetof(exchange, queued));
+  exchange *x = container_of(queued, exchange, queued);
+  assert(x->phase == EXCHANGE_WAITING);
   x->job(x);
   exchange_resume(x);
 }

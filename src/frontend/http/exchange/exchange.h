@@ -12,10 +12,10 @@
 #include "base/refcount.h"
 #include "frontend/common/net/body.h"
 #include "frontend/common/net/jobs.h"
-#include "frontend/http/exchange/routing.h"
+#include "frontend/http/exchange/exchange_routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/headers.h"
-#include "frontend/http/transport/loop.h"
+#include "frontend/http/transport/http_loop.h"
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 

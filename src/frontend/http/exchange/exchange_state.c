@@ -6,6 +6,7 @@
 #include "frontend/common/infer/inference.h"
 #include "frontend/http/exchange/exchange_log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define TO(phase) STATE_BIT(EXCHANGE_##phase)
@@ -49,6 +50,7 @@ void exchange_record_moment(const exchange *x, const char *name)
 
 bool exchange_count_text(exchange *x)
 {
+  assert(x->reserved == 0);
   size_t size = x->text.size < BUDGET_MIN_BYTES ? 0 : x->text.size;
   if (size > 0 && !budget_take_work(&x->http->budget, size))
     return false;

@@ -4,6 +4,7 @@
 
 #include "base/json_bounds.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MAX_VALUES 4096
@@ -17,6 +18,7 @@ static slice without_mark(slice text)
 
 error *exchange_read_json(exchange *x, json_t **object)
 {
+  assert(x->json == NULL);
   *object = NULL;
   if (x->body.size == 0)
     return NULL;

@@ -8,8 +8,9 @@
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/load_metrics.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -125,6 +126,7 @@ void exchange_reply_with(exchange *x, struct MHD_Response *response_owned)
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     return;
   }
+  assert(x->reply == NULL);
   x->status = MHD_HTTP_OK;
   x->reply = response_owned;
 }
@@ -224,6 +226,7 @@ void exchange_drop_reply(exchange *x)
 
 static struct MHD_Response *failure_response(exchange *x)
 {
+  assert(x->failure != NULL);
   struct MHD_Response *response = response_of_own(x, slice_of(x->failure), JSON_TYPE);
   return x->failure_header == NULL ? response
                                    : response_with(response, x->failure_header, x->failure_value);
@@ -265,6 +268,7 @@ static void refuse_connection(connection *c, unsigned status, const char *more, 
 enum MHD_Result exchange_refuse(exchange *x)
 {
   char more[128] = "";
+  assert(x->failure != NULL);
   x->reply_bytes = strlen(x->failure);
   if (x->failure_header != NULL)
     snprintf(more, sizeof(more), "%s: %s\r\n", x->failure_header, x->failure_value);

@@ -4,7 +4,7 @@
 
 #include "frontend/common/admin/model_admin.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
 static void reply_ready(exchange *x, TRITONSERVER_Error *failure_owned, bool ready)
 {

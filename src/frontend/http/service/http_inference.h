@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An inference over HTTP: from the body to the core's request (infer_request.c), through the core
-// (infer.c), and from the outputs to the reply (infer_response.c, stream.c).
+// (infer.c), and from the outputs to the reply (infer_response.c, http_stream.c).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_INFERENCE_H
 #define NEREID_FRONTEND_HTTP_SERVICE_HTTP_INFERENCE_H
 

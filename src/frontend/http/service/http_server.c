@@ -6,7 +6,7 @@
 #include "base/machine.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 #include "frontend/http/service/routes.h"
 #include "frontend/http/transport/library_probe.h"
 

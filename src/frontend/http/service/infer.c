@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "frontend/common/net/pinned_body.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 #include "frontend/http/service/routes.h"
 
 // A model that may yet be loaded on demand is checked later, after the body.

@@ -8,7 +8,7 @@
 #include "frontend/common/json/request_parameter.h"
 #include "frontend/common/policy/header_forward.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "frontend/common/json/generate_json.h"
 #include "frontend/common/net/compress.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 #include "frontend/http/service/routes.h"
 #include "nereid/nereid.h"
 

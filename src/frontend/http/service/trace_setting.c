@@ -2,7 +2,7 @@
 // The trace extension: /v2/trace/setting and /v2/models/{model}/trace/setting. The loop thread
 // answers for the server's settings. A model is first asked whether it is ready, in a job.
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/exchange_server.h"
 #include "frontend/http/service/routes.h"
 #include "frontend/trace/trace.h"
 

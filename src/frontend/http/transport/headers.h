@@ -12,14 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef enum header_number_state {
+  NUMBER_ABSENT,
+  NUMBER_VALID,
+  NUMBER_MALFORMED,
+  NUMBER_OUT_OF_RANGE
+} header_number_state;
+
 // A number in a field, or why there is none.
 typedef struct header_number {
-  enum {
-    NUMBER_ABSENT,
-    NUMBER_VALID,
-    NUMBER_MALFORMED,
-    NUMBER_OUT_OF_RANGE
-  } state;
+  header_number_state state;
   int64_t value;
   slice text; // the field's text; lives as long as the request's headers
 } header_number;

@@ -3,7 +3,9 @@
 #include "frontend/http/transport/linger.h"
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -65,6 +67,7 @@ bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t n
 
 static void drop(linger_list *list, size_t i)
 {
+  assert(lock_is_held(&list->mutex) && i < list->count);
   close(list->clients[i].socket_fd);
   list->clients[i] = list->clients[--list->count];
 }

@@ -86,6 +86,7 @@ void tls_wire_join(tls_wire *wire)
 // told to try again.
 static ssize_t flush(tls_wire *wire, gnutls_session_t session, size_t size)
 {
+  assert(wire->joining == TLS_FLUSHING);
   int sent = gnutls_record_uncork(session, 0);
   if (sent < 0)
     return sent;

@@ -11,9 +11,10 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/http/transport/loop.h"
-#include "frontend/http/transport/registry.h"
+#include "frontend/http/transport/http_loop.h"
+#include "frontend/http/transport/http_registry.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h> // glibc's tcp_info ends before tcpi_bytes_acked
@@ -177,6 +178,7 @@ static bool has_left(connection *c)
 // closes it. The registry's mutex is held, so the descriptor is still this connection's.
 static void check_timeout(connection *c, uint64_t now)
 {
+  assert(lock_is_held(&c->all->mutex));
   const listener_options *options = c->all->options;
   connection_state state = atomic_load(&c->state);
   unsigned timeout = timeout_of(options, state);
@@ -281,6 +283,7 @@ static error *cannot_watch(const char *what)
 error *connections_watch(connections *all, loops *adopters)
 {
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = all};
+  assert(!all->watched);
   all->adopters = adopters;
   if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, all->wake_fd, &event) != 0)
     return cannot_watch("connections");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of PyTorch as backends/pytorch/model.py calls, on NumPy: tests/e2e/test_module_runtime.py. It keeps what it was told in `told`."""
+"""As much of PyTorch as backends/pytorch/model.py calls, on NumPy: tests/e2e/frameworks/test_module_runtime.py. It keeps what it was told in `told`."""
 import contextlib
 import json
 import types
