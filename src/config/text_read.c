@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #define MAX_DEPTH 100
@@ -166,10 +167,21 @@ static const char *did_you_mean(text_reader *reader, const char *similar, char t
   return text;
 }
 
+// From the token on up to a space or a sign of the format: np.float32 and tensor(float) are several
+// tokens.
+static slice whole_word(const text_reader *reader, const token *at)
+{
+  const char *end = at->text.data + at->text.size;
+  while (end < reader->lexer.end && strchr(" \t\r\n,;{}[]<>#:\"'", *end) == NULL)
+    end++;
+  return (slice){at->text.data, (size_t)(end - at->text.data)};
+}
+
 static error *unknown_enum(text_reader *reader, field_ref field, const token *at)
 {
-  const char *similar =
-      text_is_told(reader) ? reflection_suggest_value(reflection_enum_type(field), at->text) : NULL;
+  const char *similar = text_is_told(reader) ? reflection_suggest_value(reflection_enum_type(field),
+                                                                        whole_word(reader, at))
+                                             : NULL;
   char end[TEXT_MAX_SHOWN];
   return text_lexer_error(&reader->lexer, at,
                           "Unknown enumeration value of \"%.*s\" for field \"%s\".%s", SHOWN(*at),

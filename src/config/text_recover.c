@@ -141,8 +141,23 @@ static error *skip_bracket(text_reader *reader)
   return NULL;
 }
 
+// One word of other languages, such as np.float32 and tensor(float), is several tokens.
+static error *skip_word(text_reader *reader)
+{
+  const char *end;
+  do {
+    end = text_current(reader)->text.data + text_current(reader)->text.size;
+    RETURN_IF_ERROR(text_next(reader));
+  } while (text_current(reader)->text.data == end &&
+           (text_current(reader)->kind == TOKEN_IDENTIFIER || text_at_symbol(reader, '.') ||
+            text_at_symbol(reader, '(') || text_at_symbol(reader, ')')));
+  return NULL;
+}
+
 error *text_skip_value(text_reader *reader)
 {
+  if (text_current(reader)->kind == TOKEN_IDENTIFIER)
+    return skip_word(reader);
   if (at_closer(reader) || text_current(reader)->kind == TOKEN_END)
     return NULL;
   if (at_opener(reader) || text_at_symbol(reader, '('))

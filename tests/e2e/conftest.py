@@ -190,6 +190,8 @@ def backends(tmp_path_factory):
     return link_backends(tmp_path_factory.mktemp("backends"), BUILD)
 
 
+# NEREID_ONNXRUNTIME names another ONNX Runtime than .venv's.
+ORT = f"library={os.environ['NEREID_ONNXRUNTIME']}" if "NEREID_ONNXRUNTIME" in os.environ else f"python-environment={ROOT / '.venv'}"
 # NEREID_ISOLATE=1: each model that can has a process of its own, in all tests.
 ISOLATE = ["--backend-config=isolate=process"] if os.environ.get("NEREID_ISOLATE") else []
 
@@ -206,7 +208,7 @@ class Starter:
             str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0", f"--exit-timeout-secs={EXIT_TIMEOUT}",
             "--http-address=127.0.0.1", "--grpc-address=127.0.0.1",
             f"--backend-directory={self.backends}",
-            f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
+            f"--backend-config=onnxruntime,{ORT}",
             f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",
             *ISOLATE, *(f"--model-repository={path}" for path in repositories), *flags,
         ]

@@ -93,6 +93,7 @@ BROKEN = {
     "config.pbtext": (dict(config=None, files=("1/model.onnx", "config.pbtext")), [("warning", "config.pbtext", "file 'config.pbtext' is ignored", None)]),
     "a configuration of the version": (dict(files=("1/config.pbtxt",)), [("warning", "1/config.pbtxt", "a 'config.pbtxt' in a version's directory is ignored", None)]),
     "unknown backend": (dict(config=CONFIG.replace('"identity"', '"identitty"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'identitty', try specifying runtime on the model configuration.", None)]),
+    "a backend by what it runs": (dict(config=CONFIG.replace('"identity"', '"keras"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'keras'", "did you mean 'tensorflow'?")]),
     "misspelt backend": (dict(config=CONFIG.replace('"identity"', '"onnxrutime"')), [("warning", "config.pbtxt:1:10", "unable to find backend library for backend 'onnxrutime'", "did you mean 'onnxruntime'?")]),
     "a runtime that is not there": (dict(config=CONFIG + 'runtime: "libx.so"\n'),
                                     [("warning", "config.pbtxt:5:10", "unable to find backend library 'libx.so' for model 'net', searched: ", None)]),
@@ -121,7 +122,7 @@ BROKEN = {
     "nothing wrong": ({}, []),
 }
 AGREES = set(BROKEN) - {"missing model file", "wrong case", "another name", "no warm-up file", "config.pbtxt.txt", "config.pbtext", "unknown backend",
-                        "misspelt backend", "a runtime that is not there", "a runtime elsewhere", "no labels", "a strategy outside", "a backend of its own"}
+                        "misspelt backend", "a backend by what it runs", "a runtime that is not there", "a runtime elsewhere", "no labels", "a strategy outside", "a backend of its own"}
 
 
 def line_of(problem, directory):

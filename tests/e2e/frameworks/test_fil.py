@@ -294,6 +294,13 @@ def test_an_old_checkpoint(start_server, repository):
         assert ask(client, "m", ROWS[:2]).tolist() == [0.25, 0.25]
 
 
+def test_a_checkpoint_of_a_newer_version_is_refused(start_server, repository):
+    path = add(repository, "newer", "forest.tl", 1, is_classifier="false") / "1/checkpoint.tl"
+    path.write_bytes(struct.pack("<i", 9) + path.read_bytes()[4:])
+    reason = load(starts_empty(start_server, repository), "newer")
+    assert "version" in reason and "9." in reason and "\n" not in reason.strip(), reason
+
+
 def places_of_vectors(data, cleft):
     """Of the first tree in forest.tl: how many nodes it has, and where the arrays are that say which values a leaf has."""
     nodes = int.from_bytes(data[cleft - 8 : cleft], "little")

@@ -152,3 +152,11 @@ def test_a_model_names_its_own(start_server, repository, tmp_path, backend, para
     assert f"from {frameworks.library(backend)}" in server.log
     why = json.loads(server.ask("/v2/repository/models/other/load", b"{}").text)["error"]
     assert f"--backend-config={backend},library=PATH (looked in '{tmp_path}/absent.so'" in why
+
+
+@pytest.mark.parametrize("written, meant", [("py", "python"), ("keras", "tensorflow"), ("scikit-learn", "fil")])
+def test_a_backend_by_the_name_of_what_it_runs_is_suggested(start_server, repository, written, meant):
+    (repository / "net/1").mkdir(parents=True)
+    (repository / "net/config.pbtxt").write_text(f'backend: "{written}"')
+    answer = start_server(repository, flags=["--model-control-mode=explicit"]).ask("/v2/repository/models/net/load", b"{}")
+    assert f"backend '{written}', try specifying runtime on the model configuration. Did you mean backend: \\\"{meant}\\\"?" in answer.text

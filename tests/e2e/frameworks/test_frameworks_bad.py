@@ -206,6 +206,9 @@ def refused(server, name, backend, words):
     assert answer.status in (400, 404, 500, 503), answer.text
     reason = json.loads(answer.text)["error"]
     assert words in reason and name in reason and "\n" not in reason.strip(), reason
+    index = [model.get("reason", "") for model in json.loads(server.ask("/v2/repository/index", b"{}").body) if model["name"] == name]
+    assert index and all(words in told for told in index), index
+    wait_for("the reason in the log", lambda: any(words in line and name in line and "failed to load" in line for line in server.log.splitlines()))
     small.ask(server, backend)
     return reason
 

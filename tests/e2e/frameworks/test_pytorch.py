@@ -311,8 +311,59 @@ def test_many_at_once_get_their_own_answers(server, loaded, model, name, output)
     assert not wrong
 
 
-def test_the_tables_and_the_log_name_pytorch(server):
+WEIGHTS = bytes(7 * i & 0xFF for i in range(10000))  # as tests/fakes/torch_package.c wants them
+
+
+def save_fake(repository, name, object, weights):
+    """A package with a shared object of the tests' own, which gives back its input, and with weights beside it."""
+    version = save(repository, name, config([COMPILED], [("OUTPUT__0", "FP32", [4])], "torch_aoti", 8, "instance_group { count: 2 kind: KIND_CPU }"))
+    with zipfile.ZipFile(version / "model.pt2", "w") as package:
+        package.write(BUILD / f"tests/fakes/{object}.so", "model/data/aotinductor/model/m.wrapper.so")
+        if weights is not None:
+            package.writestr("model/data/aotinductor/model/m_weights.blob", weights)
+
+
+def test_weights_of_a_package_may_be_a_file_of_their_own(start_server, repository, cache):
+    save_fake(repository, "beside", "torch_package", WEIGHTS)
+    save_fake(repository, "larger", "torch_package", WEIGHTS + b"more")
+    save_fake(repository, "other", "torch_package", WEIGHTS[:5000] + bytes(5000))
+    server = start_server(repository, flags=flags(cache))
+    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+        for model in ("beside", "larger", "other"):
+            client.load_model(model)
+        for rows in (1, 2, 1):
+            assert ask(client, "beside", INPUT__0=ROWS[:rows])["OUTPUT__0"].tolist() == ROWS[:rows].tolist()
+        assert ask(client, "larger", INPUT__0=ROWS)["OUTPUT__0"].tolist() == ROWS.tolist()
+        with pytest.raises(InferenceServerException, match="PyTorch execute failure: weight 5000 is 0"):
+            ask(client, "other", INPUT__0=ROWS)
+        client.unload_model("beside")
+        client.load_model("beside")
+        assert ask(client, "beside", INPUT__0=ROWS)["OUTPUT__0"].tolist() == ROWS.tolist()
+
+
+@pytest.mark.parametrize("object, weights, said", [
+    ("torch_package", WEIGHTS[:-1], "has 9999 bytes of weights, its shared object takes 10000"),
+    ("torch_package", b"", "has weights that its shared object does not take"),
+    ("torch_package", b"\1" + WEIGHTS[1:], "the first weight is 1"),
+    ("torch_package_bare", WEIGHTS, "has weights that its shared object does not take"),
+    ("fault_injector", None, "its shared object is no compiled model of PyTorch's: it has no AOTInductorModelContainerCreateWithDevice"),
+], ids=["too few", "none", "refused", "not wanted", "another library"])
+def test_weights_that_do_not_fit_are_refused(start_server, repository, cache, object, weights, said):
+    save_fake(repository, "fake", object, weights)
+    assert said in failure_of(start_server(repository, flags=flags(cache)), "fake")
+
+
+def test_the_tables_and_the_log_name_pytorch(server, loaded):
+    loaded("compiled")
     assert re.search(r"using PyTorch \d+\.\d+\S* from \S*libtorch_cpu\.so", server.log)
+
+
+def test_the_log_says_what_the_backend_cannot_read_off_a_model(server, loaded):
+    loaded("any_name")
+    for said in ("skipping model configuration auto-complete for 'any_name': not supported for pytorch backend",
+                 "input 'features' or previous input(s) are neither an input argument to the model 'any_name' nor do they follow the <name>__<index> naming convention. "
+                 "Falling back to enforcing strict ordering from model configuration."):
+        assert said in server.log
 
 
 # ---- the shim ----

@@ -167,6 +167,14 @@ static void what_another_format_has_is_known(void **state)
                   "1:20+5 input[0].data_type: Unknown enumeration value of \"float\" for field "
                   "\"data_type\". | did you mean 'TYPE_FP32'?\n"
                   "1:32+4 input[0].dims[0]: Expected integer, got: None | write -1 for any size\n");
+  assert_findings("input { data_type: tensor(float) dims: x }\n",
+                  "1:20+6 input[0].data_type: Unknown enumeration value of \"tensor\" for field "
+                  "\"data_type\". | did you mean 'TYPE_FP32'?\n"
+                  "1:40+1 input[0].dims[0]: Expected integer, got: x | -\n");
+  assert_findings("input { data_type: np.int8 dims: x }\n",
+                  "1:20+2 input[0].data_type: Unknown enumeration value of \"np\" for field "
+                  "\"data_type\". | did you mean 'TYPE_INT8'?\n"
+                  "1:34+1 input[0].dims[0]: Expected integer, got: x | -\n");
 }
 
 static void where_a_field_belongs_is_told(void **state)

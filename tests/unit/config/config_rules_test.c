@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "config/backend_traits.h"
 #include "config/config.h"
 
 #include <fcntl.h>
@@ -142,6 +143,40 @@ static void backend_platform_and_file_are_found_from_each_other_and_from_the_fil
     assert_string_equal(config->backend, cases[i].backend);
     assert_string_equal(config->platform, cases[i].platform);
     assert_string_equal(config->default_model_filename, cases[i].file);
+  }
+}
+
+// By typing errors, and by the names of what the backends run.
+static void the_backend_that_was_meant_is_found(void **state)
+{
+  (void)state;
+  const struct {
+    const char *written, *meant;
+  } cases[] = {
+      {"py", "python"},
+      {"pyton", "python"},
+      {"keras", "tensorflow"},
+      {"Keras", "tensorflow"},
+      {"tf", "tensorflow"},
+      {"torch", "pytorch"},
+      {"torchscript", "pytorch"},
+      {"torch_aoti", "pytorch"},
+      {"tflite", "openvino"},
+      {"paddle", "openvino"},
+      {"onnx", "onnxruntime"},
+      {"trt", "tensorrt"},
+      {"xgb", "fil"},
+      {"scikit-learn", "fil"},
+      {"python", NULL},
+      {"dali", NULL},
+      {"vllm", NULL},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    const char *found = backend_traits_nearest(cases[i].written);
+    if (cases[i].meant == NULL)
+      assert_null(found);
+    else
+      assert_string_equal(found, cases[i].meant);
   }
 }
 
@@ -654,6 +689,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(backend_platform_and_file_are_found_from_each_other_and_from_the_files),
+      cmocka_unit_test(the_backend_that_was_meant_is_found),
       cmocka_unit_test(a_model_that_nothing_tells_about_has_no_backend),
       cmocka_unit_test(normalising_twice_changes_nothing_more),
       cmocka_unit_test(without_batching_there_is_no_preferred_size),

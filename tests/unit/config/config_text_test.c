@@ -253,6 +253,32 @@ static void the_name_that_was_meant_is_suggested(void **state)
   }
 }
 
+// Names without quotes may be several tokens.
+static void the_name_that_was_meant_is_suggested_without_quotes(void **state)
+{
+  (void)state;
+  const struct {
+    const char *written, *shown, *meant;
+  } cases[] = {
+      {"tensor(float)", "tensor", "TYPE_FP32"}, {"tensor(int64),", "tensor", "TYPE_INT64"},
+      {"np.float16", "np", "TYPE_FP16"},        {"torch.float64;", "torch", "TYPE_FP64"},
+      {"float32", "float32", "TYPE_FP32"},      {"tensor", "tensor", NULL},
+      {"tensor(float", "tensor", NULL},         {"tensor (float)", "tensor", NULL},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    Inference__ModelConfig *config = NULL;
+    char text[80], expected[160];
+    snprintf(text, sizeof(text), "input { data_type: %s }", cases[i].written);
+    snprintf(expected, sizeof(expected),
+             "f:1:20: Unknown enumeration value of \"%s\" for field \"data_type\".%s%s%s",
+             cases[i].shown, cases[i].meant == NULL ? "" : " Did you mean '",
+             cases[i].meant == NULL ? "" : cases[i].meant, cases[i].meant == NULL ? "" : "'?");
+    AUTO_ERROR error *e = config_read_text(slice_of(text), "f", &config);
+    assert_non_null(e);
+    assert_string_equal(error_message(e), expected);
+  }
+}
+
 // protobuf cannot see that a proto3 scalar was given as zero.
 static void a_scalar_given_as_zero_may_be_given_again(void **state)
 {
@@ -321,6 +347,7 @@ int main(void)
       cmocka_unit_test(of_map_entries_with_the_same_key_the_last_one_wins),
       cmocka_unit_test(what_protobuf_refuses_is_refused_in_its_words),
       cmocka_unit_test(the_name_that_was_meant_is_suggested),
+      cmocka_unit_test(the_name_that_was_meant_is_suggested_without_quotes),
       cmocka_unit_test(a_scalar_given_as_zero_may_be_given_again),
       cmocka_unit_test(a_long_token_is_cut_in_the_message),
       cmocka_unit_test(many_entries_with_few_keys_are_united_quickly),
