@@ -71,6 +71,23 @@ void listener_announce_stop(listener *l)
     atomic_store(&l->leaving, true);
 }
 
+void listener_accept(listener *l)
+{
+  if (l == NULL)
+    return;
+  listen_own(&l->socket);
+  l->protocol->accept(l);
+}
+
+void listener_retire(listener *l, uint64_t deadline_ns)
+{
+  if (l == NULL)
+    return;
+  atomic_store(&l->retired, true);
+  listen_remove(&l->socket);
+  l->protocol->retire(l, deadline_ns);
+}
+
 size_t listener_drain(listener *l, uint64_t deadline_ns)
 {
   if (l == NULL)

@@ -30,6 +30,7 @@ typedef struct listener_orders {
 // is off, unless the field says otherwise. Constant after listener_new.
 typedef struct listener_options {
   listen_options listen;
+  bool held;             // accepts nobody before listener_accept
   unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most
   // Open connections; 0: as many as there are descriptors (room.h). Further ones wait in the
   // backlog, except those that HTTP takes for health and admin requests (CONNECTIONS_RESERVED).
@@ -84,6 +85,10 @@ typedef struct listener_protocol {
   const char *name;             // "HTTP"
   size_t size;                  // of the struct that begins with the listener
   error *(*start)(listener *l); // opens the service at once
+  void (*accept)(listener *l);  // begins to accept, for options.held
+  // Stops accepting, asks the clients to go, and waits for that until `deadline_ns`. May be called
+  // again.
+  void (*retire)(listener *l, uint64_t deadline_ns);
   // Stops accepting, and waits until all is answered or `deadline_ns` (clock_monotonic_ns) has
   // passed. Returns how many requests are unanswered. May be called again. NULL for metrics, which
   // serve to the end.
@@ -104,6 +109,7 @@ struct listener {
   refcount references;  // the owner's and one for each request, which the core may keep longer than
                         // its reply
   _Atomic bool leaving; // the server reports not ready; HTTP's replies ask the client to close
+  _Atomic bool retired; // another process serves here: HTTP's replies ask the client to close
   _Atomic size_t busy;  // requests that must end before the listener does
   drain drain;          // waits for counts; once it has begun, nothing new is accepted
 };
@@ -131,6 +137,23 @@ static inline bool listener_is_leaving(const listener *l)
   return atomic_load_explicit(&l->leaving, memory_order_relaxed) ||
          (orders != NULL && atomic_load_explicit(&orders->drained, memory_order_relaxed));
 }
+
+// Whether HTTP's replies ask clients to close the connection. Any thread.
+static inline bool listener_sends_away(const listener *l)
+{
+  return listener_is_leaving(l) || atomic_load_explicit(&l->retired, memory_order_relaxed);
+}
+
+// Begins to accept, where options.held is set. Cannot fail.
+void listener_accept(listener *l);
+
+// Another process serves this address from now on: leaves new connections to it, and waits until
+// all clients have gone there or `deadline_ns` (clock_monotonic_ns) has passed. The server goes on
+// to answer, and says nothing about not being ready. Clients learn with their next reply (HTTP) or
+// by GOAWAY (gRPC) that they are to connect anew; no connection is closed that was used in the last
+// LISTENER_QUIET_MS. A deadline of 0 only begins. listener_drain comes after it.
+#define LISTENER_QUIET_MS 5000
+void listener_retire(listener *l, uint64_t deadline_ns);
 
 // Stops accepting, tells clients to go, and waits until every request in flight is answered or
 // `deadline_ns` (clock_monotonic_ns) has passed. Returns how many are unanswered. May be called

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nereid --upgrade: a new server takes over from a running one, and no request fails (docs/upgrading.md)."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+from conftest import DEADLINE, PATIENCE, make_identity, wait_for
+from ports import free_port
+from python_models import make_python
+
+BODY = json.dumps({"inputs": [{"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}).encode()
+INFER = "/v2/models/m/infer"
+TOOK_OVER = "took over from process"
+FOLLOWS = "stopping, since process"  # the same in the other's log
+
+
+class Load:
+    """Clients that ask one after the other, each on a connection that it keeps while the server lets it. Nothing is tried again."""
+
+    def __init__(self, http_port, grpc_port, http_clients=4, grpc_clients=2):
+        self.failures, self.counts, self.over = [], {}, threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=[f"http{i}", self.ask_http, http_port]) for i in range(http_clients)]
+        self.threads += [threading.Thread(target=self.run, args=[f"grpc{i}", self.ask_grpc, grpc_port]) for i in range(grpc_clients)]
+        self.threads += [threading.Thread(target=self.run, args=["ready", self.ask_ready, http_port])]
+
+    def run(self, name, ask, port):
+        self.counts[name] = 0
+        try:
+            ask(name, port)
+        except Exception as failure:
+            self.failures.append(f"{name} after {self.counts[name]} requests: {failure!r}")
+
+    def converse(self, name, port, method, path, body):
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        while not self.over.is_set():
+            if link.sock is None:  # the server asked to close with its last answer
+                link.connect()
+            link.request(method, path, body)
+            answer = link.getresponse()
+            text = answer.read()
+            assert answer.status == 200, (answer.status, text)
+            self.counts[name] += 1
+        link.close()
+
+    def ask_http(self, name, port):
+        self.converse(name, port, "POST", INFER, BODY)
+
+    def ask_ready(self, name, port):
+        self.converse(name, port, "GET", "/v2/health/ready", None)
+
+    def ask_grpc(self, name, port):
+        given = triton.InferInput("INPUT0", [1, 1], "FP32")
+        given.set_data_from_numpy(np.array([[7]], np.float32))
+        with triton.InferenceServerClient(f"127.0.0.1:{port}") as client:
+            while not self.over.is_set():
+                assert client.infer("m", [given]).as_numpy("OUTPUT0")[0][0] == 7
+                self.counts[name] += 1
+
+    def await_more(self, count=20):
+        """Each client is answered that many times from now on."""
+        before = dict(self.counts)
+        wait_for("answers", lambda: self.failures or all(self.counts.get(t, 0) >= before.get(t, 0) + count for t in before))
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        wait_for("first answers", lambda: self.failures or (len(self.counts) == len(self.threads) and all(self.counts.values())))
+        return self
+
+    def __exit__(self, *unused):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+        assert self.failures == []
+
+
+@pytest.fixture
+def address(tmp_path):
+    return f"--upgrade-address=unix:{tmp_path}/upgrade.sock"
+
+
+def upgrade(start_server, repository, address, *flags, **more):
+    server = start_server(repository, flags=[address, "--upgrade", *flags], ready=False, **more)
+    wait_for("the upgrade", lambda: TOOK_OVER in server.log)
+    return server
+
+
+def await_end(server):
+    assert server.process.wait(PATIENCE) == 0, server.log
+    server.check_end()
+    assert "every request that was taken on is answered" in server.log
+
+
+def test_no_request_fails_during_upgrades(start_server, repository, address):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[address])
+    http_port, grpc_port, metrics_port = server.http_port, server.grpc_port, server.metrics_port
+    with Load(http_port, grpc_port) as load:
+        for _ in range(3):
+            load.await_more()
+            new = upgrade(start_server, repository, address)
+            assert (new.http_port, new.grpc_port, new.metrics_port) == (http_port, grpc_port, metrics_port)
+            await_end(server)
+            assert f"{FOLLOWS} {new.process.pid} has taken over" in server.log
+            server = new
+        load.await_more()
+    assert "nv_inference_request_success" in server.ask("/metrics", port=metrics_port).text
+
+
+# ---- what goes wrong ----
+
+WAITS = """
+def initialize(self, args):
+    open({!r}).read()
+
+def execute(self, requests):
+    return []
+"""
+
+
+@pytest.fixture
+def slow(repository, tmp_path):
+    """A model in a repository of its own that loads once somebody has written to its gate."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    other = tmp_path / "slow"
+    other.mkdir()
+    make_identity(other, "m")
+    make_python(other, "waits", WAITS.format(str(gate)))
+    return other, gate
+
+
+def await_loading(server, new):
+    wait_for("the new server's question", lambda: f"an upgrade begins: process {new.process.pid} gets" in server.log)
+
+
+def test_a_new_server_that_fails_changes_nothing(start_server, repository, address, tmp_path):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[address])
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (make_identity(broken, "m") / "config.pbtxt").write_text('backend: "no_such"')
+    with Load(server.http_port, server.grpc_port) as load:
+        new = start_server(broken, flags=[address, "--upgrade"], wait=False)
+        assert new.process.wait(PATIENCE) == 1 and "creating server: Internal - failed to load all models" in new.log
+        wait_for("the running server's line", lambda: "this server serves on" in server.log)
+        taken = start_server(repository, flags=[address, "--upgrade", f"--http-port={server.metrics_port}"], wait=False)
+        assert taken.process.wait(PATIENCE) == 1 and "already in use" in taken.log
+        load.await_more()
+        upgrade(start_server, repository, address)
+        await_end(server)
+        load.await_more()
+
+
+def test_a_new_server_that_is_killed_changes_nothing(start_server, repository, address, slow):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[address])
+    with Load(server.http_port, server.grpc_port) as load:
+        new = start_server(slow[0], flags=[address, "--upgrade"], wait=False)
+        await_loading(server, new)
+        new.process.kill()
+        new.process.wait()
+        start_server.servers.remove(new)
+        new_line = f"the upgrade by process {new.process.pid} is over, this server serves on: process {new.process.pid} is gone"
+        wait_for("the running server's line", lambda: new_line in server.log)
+        load.await_more()
+    server.stop()
+
+
+def test_one_upgrade_at_a_time(start_server, repository, address, slow):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[address])
+    first = start_server(slow[0], flags=[address, "--upgrade"], wait=False)
+    await_loading(server, first)
+    second = start_server(repository, flags=[address, "--upgrade"], wait=False)
+    assert second.process.wait(PATIENCE) == 1
+    text = f"error: taking over from the running server: Unavailable - an upgrade by process {first.process.pid} is under way"
+    assert text in second.log
+    slow[1].write_text("")
+    wait_for("the upgrade", lambda: TOOK_OVER in first.log)
+    await_end(server)
+
+
+def test_a_server_that_stops_leaves_its_sockets_to_the_next_one(start_server, repository, address, slow, tmp_path):
+    """SIGTERM to the old one while the new one loads: a client that connects meanwhile waits for the new one."""
+    make_identity(repository, "m")
+    unix = f"--admin-address=unix:{tmp_path}/admin.sock"
+    server = start_server(repository, flags=[address, unix])
+    port = server.http_port
+    new = start_server(slow[0], flags=[address, unix, "--upgrade"], wait=False)
+    await_loading(server, new)
+    server.stop()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as client:
+        client.request("GET", "/v2/health/ready")
+        slow[1].write_text("")
+        assert client.getresponse().status == 200
+    wait_for("its line", lambda: "this server serves alone" in new.log)
+    assert (tmp_path / "admin.sock").exists() and (tmp_path / "upgrade.sock").exists()
+    new.stop()
+    assert not (tmp_path / "admin.sock").exists() and not (tmp_path / "upgrade.sock").exists()
+
+
+def test_without_a_running_server_it_starts(start_server, repository, address, nereid):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[address, "--upgrade"])
+    assert "nothing to take over (--upgrade)" in server.log
+    again = subprocess.run([nereid, f"--model-repository={repository}", "--upgrade"], capture_output=True, text=True, timeout=PATIENCE)
+    assert again.returncode == 1 and again.stderr == "error: --upgrade needs --upgrade-address, that of the running server\n"
+
+
+# ---- strangers ----
+
+AS_NOBODY = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+link = socket.socket(socket.AF_UNIX)
+link.connect(sys.argv[1])
+try:
+    link.send(b'{"take":1}\\0')
+    data, fds, _, _ = socket.recv_fds(link, 65536, 16)
+except ConnectionError:
+    data, fds = b"", []
+print(data, fds)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_gets_nothing(start_server, repository, tmp_path):
+    make_identity(repository, "m")
+    path = f"/tmp/upgrade-{os.getpid()}.sock"
+    server = start_server(repository, flags=[f"--upgrade-address=unix:{path}"])
+    refused = subprocess.run([sys.executable, "-c", AS_NOBODY, path], capture_output=True, text=True, timeout=PATIENCE)
+    assert refused.returncode == 1 and "PermissionError" in refused.stderr  # the file is 0600
+    os.chmod(path, 0o666)
+    asked = subprocess.run([sys.executable, "-c", AS_NOBODY, path], capture_output=True, text=True, timeout=PATIENCE)
+    assert asked.stdout == "b'' []\n", asked.stderr
+    wait_for("the line", lambda: "belongs to user 65534: only a server of the same user (0)" in server.log)
+    new = upgrade(start_server, repository, f"--upgrade-address=unix:{path}")
+    await_end(server)
+    new.stop()
+
+
+def test_nonsense_ends_the_conversation_only(start_server, repository, address):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[address])
+    path = address.removeprefix("--upgrade-address=unix:")
+    for said in (b"GET / HTTP/1.1\r\n\r\n\0", b"[]\0", b'{"take":2}\0', b'{"serving":["http"]}\0', b"\0", b'{"take":1,"take":1}\0', b"{" * 100000 + b"\0"):
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as link:
+            link.settimeout(PATIENCE)
+            link.connect(path)
+            link.sendall(said)
+            answer = link.recv(65536)
+            assert answer.startswith(b'{"refused":'), (said, answer)
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as link:  # leaves after it got the sockets
+        link.connect(path)
+        link.sendall(b'{"take":1}\0')
+        data, fds, _, _ = socket.recv_fds(link, 65536, 16)
+        assert len(fds) == 4 and [s["name"] for s in json.loads(data[:-1])["sockets"]] == ["http", "grpc", "metrics", "upgrade"]
+        for fd in fds:
+            os.close(fd)
+    wait_for("its line", lambda: server.log.count("this server serves on") == 8)
+    assert server.ask(INFER, BODY).status == 200
