@@ -191,7 +191,7 @@ static error *await_input(const handover_link *link, uint64_t deadline_ns)
   return NULL;
 }
 
-error *handover_link_await(handover_link *link, const char *kind, json_t **message)
+static error *await_message(handover_link *link, json_t **message)
 {
   const uint64_t deadline = clock_monotonic_ns() + HANDOVER_PATIENCE_MS * NS_PER_MS;
   RETURN_IF_ERROR(handover_link_take(link, message));
@@ -200,10 +200,22 @@ error *handover_link_await(handover_link *link, const char *kind, json_t **messa
     RETURN_IF_ERROR(handover_link_read(link));
     RETURN_IF_ERROR(handover_link_take(link, message));
   }
-  error *e = handover_message_expect(*message, kind);
+  return NULL;
+}
+
+error *handover_link_ask(handover_link *link, json_t *message_owned, const char *kind,
+                         json_t **answer)
+{
+  *answer = NULL;
+  error *e = handover_link_send(link, message_owned, NULL, 0);
+  if (e != NULL && !link->ended)
+    return e;
+  error_free(e);
+  RETURN_IF_ERROR(await_message(link, answer));
+  e = handover_message_expect(*answer, kind);
   if (e == NULL)
     return NULL;
-  json_decref(*message);
-  *message = NULL;
+  json_decref(*answer);
+  *answer = NULL;
   return e;
 }

@@ -42,7 +42,10 @@ bool handover_link_is_alive(const handover_link *link);
 // The next message, complete; NULL while it is not. INVALID_ARG if it is none or too long.
 error *handover_link_take(handover_link *link, json_t **message);
 
-// Waits for the next message and checks that it is of this kind (handover_message_expect).
-error *handover_link_await(handover_link *link, const char *kind, json_t **message);
+// Sends, waits for the answer and checks that it is of this kind (handover_message_expect). The
+// other end may have refused already, and closed: then its reason is the error. The caller owns
+// *answer; NULL after an error.
+error *handover_link_ask(handover_link *link, json_t *message_owned, const char *kind,
+                         json_t **answer);
 
 #endif

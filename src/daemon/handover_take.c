@@ -35,9 +35,8 @@ static error *connect_to(const char *address, int *fd)
 static error *receive_sockets(handover_taker *t)
 {
   json_t *message;
-  RETURN_IF_ERROR(
-      handover_link_send(&t->link, json_pack("{s:i}", "take", HANDOVER_PROTOCOL), NULL, 0));
-  RETURN_IF_ERROR(handover_link_await(&t->link, "sockets", &message));
+  RETURN_IF_ERROR(handover_link_ask(&t->link, json_pack("{s:i}", "take", HANDOVER_PROTOCOL),
+                                    "sockets", &message));
   error *e = handover_read_sockets(message, t->link.fds, t->link.fd_count, &t->sockets);
   json_decref(message);
   if (e != NULL)
@@ -98,12 +97,10 @@ static void take_registered(const json_t *message, shared_memory *memory)
 
 error *handover_taker_begin(handover_taker *t, shared_memory *memory)
 {
-  json_t *message = NULL;
+  json_t *message;
   if (!t->takes)
     return NULL;
-  error *e = handover_link_send(&t->link, json_pack("{s:b}", "ready", true), NULL, 0);
-  if (e == NULL)
-    e = handover_link_await(&t->link, "go", &message);
+  error *e = handover_link_ask(&t->link, json_pack("{s:b}", "ready", true), "go", &message);
   if (e == NULL)
     take_registered(message, memory);
   json_decref(message);
@@ -132,15 +129,13 @@ static json_t *serving(handover_giver *own)
 
 void handover_taker_finish(handover_taker *t, handover_giver *own)
 {
-  json_t *message = NULL, *names = serving(own);
+  json_t *message, *names = serving(own);
   listen_own(&own->socket);
   if (t->link.fd < 0) {
     json_decref(names);
     return;
   }
-  error *e = handover_link_send(&t->link, names, NULL, 0);
-  if (e == NULL)
-    e = handover_link_await(&t->link, "done", &message);
+  error *e = handover_link_ask(&t->link, names, "done", &message);
   if (e == NULL)
     frontend_log_info("took over from process %d, which drains", (int)t->link.peer);
   else
