@@ -28,10 +28,11 @@ error *handover_link_open(handover_link *link, int fd_owned)
   }
   if (peer.uid != geteuid()) {
     close(fd_owned);
-    return error_new(ERROR_UNAVAILABLE,
-                     "process %d belongs to user %u: only a server of the same user (%u) takes part "
-                     "in an upgrade",
-                     (int)peer.pid, (unsigned)peer.uid, (unsigned)geteuid());
+    return error_new(
+        ERROR_UNAVAILABLE,
+        "process %d belongs to user %u: only a server of the same user (%u) takes part "
+        "in an upgrade",
+        (int)peer.pid, (unsigned)peer.uid, (unsigned)geteuid());
   }
   link->fd = fd_owned;
   link->peer = peer.pid;
@@ -103,8 +104,7 @@ error *handover_link_send(handover_link *link, json_t *message_owned, const int 
 {
   AUTO_FREE char *text = message_owned == NULL ? NULL : json_dumps(message_owned, JSON_COMPACT);
   json_decref(message_owned);
-  return text == NULL ? error_no_memory()
-                      : send_all(link, text, strlen(text) + 1, fds, fd_count);
+  return text == NULL ? error_no_memory() : send_all(link, text, strlen(text) + 1, fds, fd_count);
 }
 
 // ---- receiving ----
@@ -127,8 +127,9 @@ static error *keep_descriptors(handover_link *link, struct msghdr *m)
     }
   }
   return fits ? NULL
-              : error_new(ERROR_INVALID_ARG, "process %d sends more than %d descriptors, or more "
-                                             "than this process may have",
+              : error_new(ERROR_INVALID_ARG,
+                          "process %d sends more than %d descriptors, or more "
+                          "than this process may have",
                           (int)link->peer, HANDOVER_SOCKETS);
 }
 
@@ -139,10 +140,8 @@ error *handover_link_read(handover_link *link)
   if (room == NULL)
     return error_no_memory();
   struct iovec part = {room, READ_BYTES};
-  struct msghdr m = {.msg_iov = &part,
-                     .msg_iovlen = 1,
-                     .msg_control = r.bytes,
-                     .msg_controllen = sizeof(r.bytes)};
+  struct msghdr m = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = r.bytes, .msg_controllen = sizeof(r.bytes)};
   ssize_t size = recvmsg(link->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (size < 0 && (errno == EAGAIN || errno == EINTR))
     return NULL;

@@ -24,8 +24,9 @@ error *handover_message_expect(const json_t *message, const char *kind)
   if (refusal != NULL)
     return error_new(ERROR_UNAVAILABLE, "%s", refusal);
   if (json_object_get(message, kind) == NULL)
-    return error_new(ERROR_INVALID_ARG, "the other server's message has no '%s': expected protocol "
-                                        "%d",
+    return error_new(ERROR_INVALID_ARG,
+                     "the other server's message has no '%s': expected protocol "
+                     "%d",
                      kind, HANDOVER_PROTOCOL);
   return NULL;
 }

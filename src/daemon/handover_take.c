@@ -73,8 +73,7 @@ static void take_region(shared_memory *memory, const json_t *region)
   json_int_t size = json_integer_value(json_object_get(region, "byte_size"));
   if (name == NULL || key == NULL || offset < 0 || size < 0)
     return;
-  error *e =
-      shared_memory_register_system(memory, name, key, (uint64_t)offset, (uint64_t)size);
+  error *e = shared_memory_register_system(memory, name, key, (uint64_t)offset, (uint64_t)size);
   if (e != NULL)
     frontend_log_warning("not taken over: %s", error_message(e));
   error_free(e);

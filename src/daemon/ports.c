@@ -155,8 +155,8 @@ static error *open_port(ports *p, port which, exposure *exposed)
 
 static bool is_deferred(const ports *p, port which)
 {
-  return p->handed != NULL || ((which == PORT_HTTP || which == PORT_GRPC) &&
-                               strcmp(p->options->listen, "ready") == 0);
+  return p->handed != NULL ||
+         ((which == PORT_HTTP || which == PORT_GRPC) && strcmp(p->options->listen, "ready") == 0);
 }
 
 // A port in use must end the start before models load. Unix sockets are not reserved: another

@@ -42,7 +42,7 @@ typedef struct ports {
   inherited *inherited;  // sockets of the service manager; ports_open takes them over
   int given[PORTS]; // descriptors, inherited or reserved, of ports that are not open yet; 0: none
   bool is_inherited[PORTS];
-  handover_sockets *handed; // sockets of the server that ran before (--upgrade); NULL: none
+  handover_sockets *handed;    // sockets of the server that ran before (--upgrade); NULL: none
   handover_socket from[PORTS]; // what was taken of them; without a name: nothing
 } ports;
 

@@ -4,17 +4,18 @@ import contextlib
 import http.client
 import json
 import os
-import re
-import signal
+import queue
 import socket
+import struct
 import subprocess
 import sys
 import threading
+from multiprocessing import shared_memory
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from conftest import DEADLINE, PATIENCE, make_identity, wait_for
+from conftest import PATIENCE, make_identity, wait_for
 from ports import free_port
 from python_models import make_python
 
@@ -123,6 +124,100 @@ def test_no_request_fails_during_upgrades(start_server, repository, address):
             server = new
         load.await_more()
     assert "nv_inference_request_success" in server.ask("/metrics", port=metrics_port).text
+
+
+def test_what_has_begun_ends_at_the_old_server(start_server, repository, address):
+    """Half a request, a stream of gRPC, and a client of gRPC that has only connected."""
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[address])
+    with contextlib.ExitStack() as stack:
+        half = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE)))
+        half.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-" % INFER.encode())
+        stream = stack.enter_context(triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}"))
+        answers = queue.SimpleQueue()
+        stream.start_stream(lambda result, error: answers.put((result, error)))
+        given = triton.InferInput("INPUT0", [1, 1], "FP32")
+        given.set_data_from_numpy(np.array([[7]], np.float32))
+        stream.async_stream_infer("m", [given])
+        assert answers.get(timeout=PATIENCE)[1] is None
+        silent = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", server.grpc_port), timeout=PATIENCE)))
+        new = upgrade(start_server, repository, address)
+        wait_for("the old server's stop", lambda: FOLLOWS in server.log)
+        half.sendall(b"Length: %d\r\n\r\n%s" % (len(BODY), BODY))
+        with half.makefile("rb") as answer:
+            head = answer.readline(), *iter(answer.readline, b"\r\n")
+        assert head[0] == b"HTTP/1.1 200 OK\r\n" and b"Connection: close\r\n" in head
+        silent.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4))
+        assert 7 in kinds_of_frames(silent)  # GOAWAY
+        stream.async_stream_infer("m", [given])
+        assert answers.get(timeout=PATIENCE)[1] is None
+        assert server.process.poll() is None
+        stream.stop_stream()
+    await_end(server)
+    assert new.ask(INFER, BODY).status == 200
+
+
+def frame(kind, flags=0):
+    return struct.pack(">I", 0)[1:] + bytes([kind, flags]) + struct.pack(">I", 0)
+
+
+def kinds_of_frames(link):
+    """Until the server closes; its ping is answered."""
+    kinds, rest = [], b""
+    while data := link.recv(65536):
+        rest += data
+        while len(rest) >= 9 and len(rest) >= 9 + (size := int.from_bytes(rest[:3], "big")):
+            kinds.append(rest[3])
+            if rest[3] == 6 and not rest[4] & 1:
+                link.sendall(rest[:4] + b"\1" + rest[5:9 + size])
+            rest = rest[9 + size:]
+    return kinds
+
+
+def test_every_address_passes(start_server, repository, address, tmp_path, nereid):
+    """Unix sockets keep their files, an address that only one of the two has comes and goes, and what clients registered stays."""
+    make_identity(repository, "m")
+    operator = f"--admin-address=unix:{tmp_path}/admin.sock"
+    both = [address, operator, f"--grpc-address=unix:{tmp_path}/grpc.sock", "--allow-client-shm=true"]
+    server = start_server(repository, flags=[*both, f"--admin-grpc-address=unix:{tmp_path}/old.sock"])
+    files = {name: (tmp_path / name).stat().st_ino for name in ("admin.sock", "grpc.sock", "upgrade.sock")}
+    with contextlib.closing(shared_memory.SharedMemory(create=True, size=64)) as region:
+        try:
+            registered = json.dumps({"key": f"/{region.name}", "offset": 8, "byte_size": 16}).encode()
+            assert server.ask("/v2/systemsharedmemory/region/r/register", registered).status == 200
+            new = upgrade(start_server, repository, address, *both[1:], f"--metrics-port={free_port()}")
+            await_end(server)
+            told = json.loads(new.ask("/v2/systemsharedmemory/status").body)
+            assert told == [{"name": "r", "key": f"/{region.name}", "offset": 8, "byte_size": 16}]
+        finally:
+            region.unlink()
+    assert {name: (tmp_path / name).stat().st_ino for name in files} == files and not (tmp_path / "old.sock").exists()
+    assert subprocess.run([nereid, "status", operator], timeout=PATIENCE).returncode == 0
+    with triton.InferenceServerClient(f"unix:{tmp_path}/grpc.sock") as client:
+        assert client.is_server_ready()
+    assert new.http_port == server.http_port and new.metrics_port != server.metrics_port
+    assert new.ask("/metrics", port=new.metrics_port).status == 200
+    with contextlib.closing(socket.socket()) as attempt:
+        assert attempt.connect_ex(("127.0.0.1", server.metrics_port)) != 0
+    new.stop()
+    assert not any((tmp_path / name).exists() for name in files)
+
+
+def test_the_service_manager_hears_of_the_new_process(start_server, repository, address, tmp_path):
+    make_identity(repository, "m")
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(PATIENCE)
+        variables = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+        server = start_server(repository, flags=[address], variables=variables)
+        assert listener.recv(256) == b"READY=1"
+        new = upgrade(start_server, repository, address, variables=variables)
+        named = f"MAINPID={new.process.pid}".encode()
+        assert listener.recv(256) == named  # the old one says so
+        assert listener.recv(256) == b"READY=1\n" + named
+        await_end(server)
+        new.stop()
+        assert listener.recv(256) == b"STOPPING=1"  # the old one has not said that
 
 
 # ---- what goes wrong ----

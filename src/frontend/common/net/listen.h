@@ -17,13 +17,13 @@
 #define LISTEN_BACKLOG 1024
 
 typedef struct listen_options {
-  char *address;      // borrowed; may be NULL with `given`, which has an address
-  int given;          // a bound socket that listen_open takes over, even if it fails; 0: none
+  char *address; // borrowed; may be NULL with `given`, which has an address
+  int given;     // a bound socket that listen_open takes over, even if it fails; 0: none
   uint64_t given_device, given_file; // of the file of a given Unix socket, which another process
                                      // may leave to this one (listen_own); 0: it stays alone
-  unsigned port;      // 0: any free port; Unix sockets ignore it
-  bool reuse_port;    // share the port with other processes (SO_REUSEPORT)
-  unsigned unix_mode; // permissions of a Unix socket's file; 0: the umask decides
+  unsigned port;                     // 0: any free port; Unix sockets ignore it
+  bool reuse_port;                   // share the port with other processes (SO_REUSEPORT)
+  unsigned unix_mode;                // permissions of a Unix socket's file; 0: the umask decides
 } listen_options;
 
 typedef struct listen_socket {

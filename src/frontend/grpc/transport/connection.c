@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define NS_PER_MS      UINT64_C(1000000)
-#define LEAVE_NS       UINT64_C(1000000000) // for calls on their way when the client must leave
+#define LEAVE_NS       UINT64_C(1000000000)  // for calls on their way when the client must leave
 #define RETIRE_NS      UINT64_C(10000000000) // the same after an upgrade
-#define READS_AT_ONCE  16                   // then other connections have their turn
+#define READS_AT_ONCE  16                    // then other connections have their turn
 #define WRITES_AT_ONCE 16 // the same: a client that takes all at once may get a large reply
 
 static const uint8_t goodbye[8] = "goodbye";

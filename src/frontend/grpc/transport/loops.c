@@ -257,7 +257,8 @@ static error *start_loop(grpc_loop *l)
   bool opened = loop_core_open(&l->core, &l->all->group);
   if (accepts)
     l->all->acceptor.epoll_fd = l->core.epoll_fd;
-  if (!opened || (accepts && !l->all->listener->options.held && !acceptor_watch(&l->all->acceptor, true)))
+  if (!opened ||
+      (accepts && !l->all->listener->options.held && !acceptor_watch(&l->all->acceptor, true)))
     return error_new(ERROR_UNAVAILABLE, "cannot start a gRPC loop: %s", strerror(errno));
   return loop_core_start(&l->core, "grpc-loop", run, l);
 }
