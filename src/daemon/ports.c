@@ -95,9 +95,11 @@ static bool read_options(ports *p, port which, listener_options *to)
   const bool is_grpc = which == PORT_GRPC || which == PORT_ADMIN_GRPC;
   const listener_rules *rules = is_grpc ? &p->rules->grpc : &p->rules->http;
   int64_t max_input_size = 0;
+  bool limit_whole_body = false;
   *to = is_grpc ? o->grpc : o->http;
   options_unix_mode(o->unix_socket_mode, &to->listen.unix_mode);
-  options_input_size(o, &max_input_size, &to->limit_whole_body);
+  options_input_size(o, &max_input_size, &limit_whole_body);
+  to->limit_whole_body = limit_whole_body;
   to->max_input_size = (size_t)max_input_size;
   to->held = p->handed != NULL;
   to->metrics_too = o->allow_metrics && o->metrics_on_http;
@@ -246,6 +248,15 @@ error *ports_open(ports *p, const char **what)
 error *ports_open_deferred(ports *p, const char **what)
 {
   return is_deferred(p, PORT_HTTP) ? open_those(p, true, what) : NULL;
+}
+
+// The metrics port has limits of its own.
+void ports_set_limits(ports *p)
+{
+  listener_options options;
+  for (port which = 0; which < PORTS; which++)
+    if (which != PORT_METRICS && read_options(p, which, &options))
+      listener_set_limits(p->open[which], &options);
 }
 
 // ---- upgrades ----

@@ -58,6 +58,9 @@ void ports_announce_stop(ports *p);
 size_t ports_drain(ports *p, uint64_t deadline_ns); // logs how many requests are unanswered
 void ports_close(ports *p);
 
+// Takes over the limits and timeouts of the flags, which have changed.
+void ports_set_limits(ports *p);
+
 // ---- upgrades ----
 
 void ports_accept(ports *p); // after ports_open_deferred, where `handed` is set

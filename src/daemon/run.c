@@ -47,6 +47,7 @@
 #define CREATING        "creating server"
 
 typedef struct server_run {
+  const reload *started;
   ports ports;
   handover_taker taker; // from the server that ran before
   handover_giver giver; // to the one that comes next
@@ -97,7 +98,6 @@ static error *open_access_log(server_run *l)
   return e == NULL ? NULL : error_wrap(e, "--access-log");
 }
 
-// The log rotator has moved the files away.
 static void reopen_logs(server_run *l)
 {
   error *e =
@@ -285,11 +285,13 @@ static void limit_end(const server_run *l)
   error_free(e);
 }
 
-static void reload(server_run *l)
+// The logs' files come first: the log rotator has moved them away.
+static void read_again(server_run *l)
 {
   if (l->ready)
     notify_reloading();
   reopen_logs(l);
+  reload_run(l->started, &l->ports);
   if (l->ready)
     notify_service_manager("READY=1");
 }
@@ -311,7 +313,7 @@ static int await_event(server_run *l, size_t *reports)
         read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
       if (info.ssi_signo != SIGHUP)
         return (int)info.ssi_signo;
-      reload(l);
+      read_again(l);
     }
     if ((events[1].revents & POLLIN) != 0 && (count = wakeup_take(l->report)) > 0) {
       *reports += count;
@@ -541,10 +543,14 @@ static void gpu_failed(void *context, int device, const char *what)
   wakeup_signal(((server_run *)context)->fault);
 }
 
-int life_run(const daemon_options *options, const access_rules *rules)
+int life_run(const reload *started)
 {
-  server_run l = {
-      .ports = {.options = options, .rules = rules}, .report = -1, .signals = -1, .fault = -1};
+  const daemon_options *options = started->options;
+  server_run l = {.ports = {.options = options, .rules = started->rules},
+                  .started = started,
+                  .report = -1,
+                  .signals = -1,
+                  .fault = -1};
   l.taker = HANDOVER_NO_TAKER;
   l.giver = HANDOVER_NO_GIVER;
   l.started_ns = clock_monotonic_ns();

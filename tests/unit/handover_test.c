@@ -205,9 +205,8 @@ static void a_unix_socket_is_known_by_its_file(void **state)
   const listen_options options = {.address = address};
   assert_null(listen_open(&options, &s));
   assert_true(is_at(address, 0, &s));
-  const listen_options second = {.given = dup(s.socket_fd),
-                                 .given_device = s.device,
-                                 .given_file = s.file};
+  const listen_options second = {
+      .given = dup(s.socket_fd), .given_device = s.device, .given_file = s.file};
   assert_null(listen_open(&second, &given));
   listen_remove(&given); // which is lent
   assert_int_equal(access(path, F_OK), 0);

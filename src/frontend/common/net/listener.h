@@ -27,45 +27,48 @@ typedef struct listener_orders {
 } listener_orders;
 
 // The values of flags for a listener (docs/flags.md), and borrowed objects. A limit or timeout of 0
-// is off, unless the field says otherwise. Constant after listener_new.
+// is off, unless the field says otherwise. Constant after listener_new, except those that
+// listener_set_limits changes: these are atomic.
 typedef struct listener_options {
   listen_options listen;
   bool held;             // accepts nobody before listener_accept
   unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most
   // Open connections; 0: as many as there are descriptors (room.h). Further ones wait in the
   // backlog, except those that HTTP takes for health and admin requests (CONNECTIONS_RESERVED).
-  unsigned connection_limit;
-  bool for_operators;        // metrics, admin: may use descriptors that are kept from clients
-  size_t max_inflight_bytes; // of all requests held at a time, and as much again for their answers;
-                             // 0: a quarter of the memory
-  unsigned busy_poll_us;     // how long a loop polls for clients that come back at once
-  unsigned body_timeout_ms;  // for a request's body or message without progress
-  unsigned write_timeout_ms; // for a client that does not take its reply
+  _Atomic unsigned connection_limit;
+  bool for_operators; // metrics, admin: may use descriptors that are kept from clients
+  _Atomic size_t max_inflight_bytes; // of all requests held at a time, and as much again for their
+                                     // answers; 0: a quarter of the memory
+  unsigned busy_poll_us;             // how long a loop polls for clients that come back at once
+  _Atomic unsigned body_timeout_ms;  // for a request's body or message without progress
+  _Atomic unsigned write_timeout_ms; // for a client that does not take its reply
 
   // --- HTTP's
 
   // Bytes of a body's JSON part, of a raw body as sent and inflated, and of all tensors in JSON; at
   // least 1. Binary tensors behind a JSON part are bounded by max_inflight_bytes only, unless
   // limit_whole_body is set.
-  size_t max_input_size;
-  bool limit_whole_body;
-  unsigned header_timeout_ms; // from a request's first byte (or the connect) to its last header
-  unsigned min_rate;          // bytes per second that count as progress of a body or reply; 0: any
-  unsigned idle_timeout_ms;   // of a keep-alive connection between two requests
-  bool metrics_too;           // GET /metrics beside the API
-  slice config_dump;          // borrowed: the JSON of /v2/nereid/config_dump
+  _Atomic size_t max_input_size;
+  _Atomic bool limit_whole_body;
+  _Atomic unsigned
+      header_timeout_ms;     // from a request's first byte (or the connect) to its last header
+  _Atomic unsigned min_rate; // bytes per second that count as progress of a body or reply; 0: any
+  _Atomic unsigned idle_timeout_ms; // of a keep-alive connection between two requests
+  bool metrics_too;                 // GET /metrics beside the API
+  slice config_dump;                // borrowed: the JSON of /v2/nereid/config_dump
 
   // --- gRPC's
 
-  unsigned compression_level;    // of reply messages, for clients that accept it: 0 none to 3 high
-  unsigned handshake_timeout_ms; // for TLS and HTTP/2's preface
-  unsigned keepalive_time_ms;    // a connection that is silent for this long gets a ping
-  unsigned keepalive_timeout_ms; // for the answer to that ping
-  bool keepalive_without_calls;
-  unsigned min_ping_interval_ms; // shortest time between a client's pings without data
-  unsigned max_ping_strikes; // pings below that time until the connection is closed; 0: any number
-  unsigned max_connection_age_ms;
-  unsigned max_connection_age_grace_ms;
+  unsigned compression_level; // of reply messages, for clients that accept it: 0 none to 3 high
+  _Atomic unsigned handshake_timeout_ms; // for TLS and HTTP/2's preface
+  _Atomic unsigned keepalive_time_ms;    // a connection that is silent for this long gets a ping
+  _Atomic unsigned keepalive_timeout_ms; // for the answer to that ping
+  _Atomic bool keepalive_without_calls;
+  _Atomic unsigned min_ping_interval_ms; // shortest time between a client's pings without data
+  _Atomic unsigned
+      max_ping_strikes; // pings below that time until the connection is closed; 0: any number
+  _Atomic unsigned max_connection_age_ms;
+  _Atomic unsigned max_connection_age_grace_ms;
 
   // --- Borrowed
 
@@ -121,6 +124,10 @@ error *listener_new(const listener_protocol *protocol, const listener_options *o
                     TRITONSERVER_Server *server, listener **result);
 
 // The following functions accept NULL: no listener.
+
+// Takes over the limits and timeouts of `options`, while the listener serves. What began under
+// another limit may end under it. One thread at a time.
+void listener_set_limits(listener *l, const listener_options *options);
 
 // "<address>:<port>" or "unix:…"; lives as long as the listener. NULL for NULL.
 const char *listener_where(const listener *l);
