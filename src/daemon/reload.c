@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define AT_THE_NEXT_START ": this takes effect at the next start"
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define COUNT(array)      (sizeof(array) / sizeof((array)[0]))
 
 // Flags whose new values count from the reload on.
 static const char *const changeable[] = {
@@ -48,7 +48,7 @@ static const char *const changeable[] = {
 
 // Flags that say where keys and certificates are: what is there counts, whatever the flag says.
 static const char *const of_rules[] = {
-    "restricted-api",  "http-restricted-api", "grpc-restricted-protocol",
+    "restricted-api",   "http-restricted-api", "grpc-restricted-protocol",
     "http-server-cert", "http-server-key",     "http-root-cert",
     "grpc-server-cert", "grpc-server-key",     "grpc-root-cert",
 };
@@ -83,8 +83,7 @@ static void log_change(const option *o, const daemon_options *before, const daem
   config_dump_value(&was, o, before);
   config_dump_value(&is, o, now);
   frontend_log_info("SIGHUP: --%s is %.*s, it was %.*s%s", o->name, (int)is.size, is.data,
-                    (int)was.size, was.data,
-                    changes(o) ? "" : AT_THE_NEXT_START);
+                    (int)was.size, was.data, changes(o) ? "" : AT_THE_NEXT_START);
 }
 
 static void change_log(const daemon_options *o, const char *flag)
@@ -103,8 +102,7 @@ static void change_log(const daemon_options *o, const char *flag)
       error_free(log_settings_change(&settings[i], 1));
   if (strcmp(flag, "log-file") != 0)
     return;
-  AUTO_ERROR error *e =
-      error_from_abi(TRITONSERVER_ServerOptionsSetLogFile(NULL, o->log_file));
+  AUTO_ERROR error *e = error_from_abi(TRITONSERVER_ServerOptionsSetLogFile(NULL, o->log_file));
   if (e != NULL)
     frontend_log_error("%s", error_message(e));
 }
@@ -131,8 +129,9 @@ static error *take_keys(const char *protocol, restrictions *now, restrictions *f
   bool changed = false;
   route_category other = restrictions_difference(now, fresh);
   if (other != CATEGORY_COUNT) {
-    frontend_log_warning("SIGHUP: %s: '%s' wants a key from now on, or none, or another header" AT_THE_NEXT_START,
-                         protocol, route_category_name(other));
+    frontend_log_warning(
+        "SIGHUP: %s: '%s' wants a key from now on, or none, or another header" AT_THE_NEXT_START,
+        protocol, route_category_name(other));
     return NULL;
   }
   RETURN_IF_ERROR(restrictions_renew(now, fresh, &changed));
@@ -146,8 +145,9 @@ static error *take_certificates(const char *protocol, tls_identity *now, tls_ide
   bool changed = false;
   if ((now->certificate == NULL) != (fresh->certificate == NULL) ||
       (now->root == NULL) != (fresh->root == NULL)) {
-    frontend_log_warning("SIGHUP: %s: TLS, or certificates of clients, turned on or off" AT_THE_NEXT_START,
-                         protocol);
+    frontend_log_warning(
+        "SIGHUP: %s: TLS, or certificates of clients, turned on or off" AT_THE_NEXT_START,
+        protocol);
     return NULL;
   }
   RETURN_IF_ERROR(tls_identity_renew(now, fresh, &changed));

@@ -17,6 +17,7 @@
 #include "daemon/server_setup.h"
 #include "daemon/start_summary.h"
 #include "daemon/stop_signals.h"
+#include "daemon/successor.h"
 #include "daemon/trace_setup.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/access_log.h"
@@ -51,6 +52,7 @@ typedef struct server_run {
   ports ports;
   handover_taker taker; // from the server that ran before
   handover_giver giver; // to the one that comes next
+  successor successor;  // started at SIGUSR2
   buffer config_dump;
   config_metric config_metric;
   uint64_t started_ns;
@@ -296,6 +298,29 @@ static void read_again(server_run *l)
     notify_service_manager("READY=1");
 }
 
+static void start_successor(server_run *l)
+{
+  error *e = l->ports.options->upgrade_address[0] != '\0'
+                 ? successor_start(&l->successor, l->started->argument_count, l->started->arguments)
+                 : error_new(ERROR_INVALID_ARG, "there is no --upgrade-address");
+  if (e == NULL)
+    frontend_log_info("SIGUSR2: started process %d, which is to take over",
+                      (int)l->successor.process);
+  else
+    frontend_log_error("SIGUSR2: no upgrade: %s", error_message(e));
+  error_free(e);
+}
+
+// SIGHUP and SIGUSR2, which do not end the server. False for other signals.
+static bool serve_signal(server_run *l, uint32_t number)
+{
+  if (number == SIGHUP)
+    read_again(l);
+  else if (number == SIGUSR2 && !l->stops)
+    start_successor(l);
+  return number == SIGHUP || number == SIGUSR2;
+}
+
 // Waits for the next event. Returns the signal's number, GPU_FAULT, HANDED_OVER, or 0 when helper
 // threads have finished, whose count is added to *reports.
 static int await_event(server_run *l, size_t *reports)
@@ -309,11 +334,11 @@ static int await_event(server_run *l, size_t *reports)
       return SIGTERM; // cannot wait: stop in good order
     struct signalfd_siginfo info;
     uint64_t count;
+    successor_reap(&l->successor);
     if ((events[0].revents & POLLIN) != 0 &&
         read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-      if (info.ssi_signo != SIGHUP)
+      if (!serve_signal(l, info.ssi_signo))
         return (int)info.ssi_signo;
-      read_again(l);
     }
     if ((events[1].revents & POLLIN) != 0 && (count = wakeup_take(l->report)) > 0) {
       *reports += count;
@@ -529,6 +554,7 @@ static error *open_events(server_run *l)
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGHUP);
+  sigaddset(&set, SIGUSR2);
   l->report = wakeup_new();
   l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   l->fault = wakeup_new();
@@ -560,11 +586,14 @@ int life_run(const reload *started)
     return fail("taking the sockets of the service manager", e);
   e = open_events(&l);
   if (e == NULL)
+    e = successor_init(&l.successor, started->arguments);
+  if (e == NULL)
     e = server_setup(options, gpu_failed, &l, &l.ports.server); // which opens the log too
   for (size_t i = 0; i < options->warnings.count; i++)
     frontend_log_warning("%s", options->warnings.items[i]);
   if (e != NULL) {
     inherited_free(l.ports.inherited);
+    successor_fini(&l.successor);
     return fail(CREATING, e);
   }
   const char *what = "opening the ports";
@@ -576,6 +605,7 @@ int life_run(const reload *started)
     status = serve(&l);
   }
   shared_memory_free(l.ports.shared_memory);
+  successor_fini(&l.successor);
   close(l.report);
   close(l.signals);
   close(l.fault);

@@ -5,8 +5,8 @@
 
 #include "daemon/reload.h"
 
-// Serves until a signal comes or start-up fails; returns the exit status. SIGINT, SIGTERM and
-// SIGHUP must be blocked in all threads. SIGHUP changes what `started` refers to.
+// Serves until a signal comes or start-up fails; returns the exit status. SIGINT, SIGTERM,
+// SIGHUP and SIGUSR2 must be blocked in all threads. SIGHUP changes what `started` refers to.
 int life_run(const reload *started);
 
 #endif

@@ -5,6 +5,8 @@ import http.client
 import json
 import os
 import queue
+import re
+import signal
 import socket
 import struct
 import subprocess
@@ -218,6 +220,56 @@ def test_the_service_manager_hears_of_the_new_process(start_server, repository, 
         await_end(server)
         new.stop()
         assert listener.recv(256) == b"STOPPING=1"  # the old one has not said that
+
+
+def test_a_signal_starts_the_next_server(start_server, repository, address, tmp_path):
+    """For systemd, which believes only processes of the service's own group: SIGUSR2 has the running server start the next one."""
+    make_identity(repository, "m")
+    config = tmp_path / "nereid.yaml"
+    config.write_text("id: one\n")
+    server = start_server(repository, flags=[address, f"--config={config}"])
+    config.write_text("id: two\n")
+    server.process.send_signal(signal.SIGUSR2)
+    await_end(server)
+    new = int(re.search(rf"{FOLLOWS} (\d+) has taken over", server.log)[1])
+    try:
+        assert f"SIGUSR2: started process {new}, which is to take over" in server.log
+        assert json.loads(server.ask("/v2").body)["name"] == "two" and server.ask(INFER, BODY).status == 200
+    finally:
+        os.kill(new, signal.SIGTERM)
+    wait_for("its end", lambda: server.log.count("every request that was taken on is answered") == 2)
+
+
+def test_a_signal_without_an_address_changes_nothing(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository)
+    server.process.send_signal(signal.SIGUSR2)
+    wait_for("the line", lambda: "SIGUSR2: no upgrade: there is no --upgrade-address" in server.log)
+    assert server.ask(INFER, BODY).status == 200
+
+
+def test_two_servers_do_not_write_one_trace_file(start_server, repository, address, tmp_path):
+    make_identity(repository, "m")
+    path = tmp_path / "trace.json"
+    traces = [f"--trace-config=triton,file={path}", "--trace-config=level=TIMESTAMPS", "--trace-config=rate=1"]
+
+    def ask(server):
+        assert server.ask(INFER, BODY).status == 200
+        assert server.ask("/v2/trace/setting", b'{"trace_rate":"1"}').status == 200  # writes what there is
+        return server
+
+    server = ask(start_server(repository, flags=[address, *traces]))
+    wait_for("its traces", lambda: path.exists() and path.read_text().endswith("]"))
+    with contextlib.closing(socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE)) as half:
+        half.sendall(b"G")  # it does not end yet
+        new = upgrade(start_server, repository, address, *traces)
+        beside = tmp_path / f"trace.json.{new.process.pid}"
+        assert ask(new).process.poll() is None
+        wait_for("its traces", lambda: beside.exists() and beside.read_text().endswith("]"))
+    await_end(server)
+    new.stop()
+    assert json.loads(path.read_text()) and json.loads(beside.read_text())
+    assert "another process writes traces to" in new.log
 
 
 # ---- what goes wrong ----
