@@ -287,13 +287,15 @@ static void limit_end(const server_run *l)
   error_free(e);
 }
 
-// The logs' files come first: the log rotator has moved them away.
+// The logs' files come first: the log rotator has moved them away. A server that stops has read its
+// flags for the last time.
 static void read_again(server_run *l)
 {
   if (l->ready)
     notify_reloading();
   reopen_logs(l);
-  reload_run(l->started, &l->ports);
+  if (!l->stops)
+    reload_run(l->started, &l->ports);
   if (l->ready)
     notify_service_manager("READY=1");
 }
