@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define HANDOVER_PATIENCE_MS 10000 // for the other side's answer, and for it to read
+#define HANDOVER_PATIENCE_MS 60000 // for the other side's answer, and for it to read
 
 typedef struct handover_link {
   int fd;       // -1: none

@@ -27,6 +27,9 @@ TOOK_OVER = "took over from process"
 FOLLOWS = "stopping, since process"  # the same in the other's log
 
 
+PATIENT = ["--http-header-timeout-ms=0", "--grpc-handshake-timeout-ms=0"]  # with clients that are slow
+
+
 class Load:
     """Clients that ask one after the other, each on a connection that it keeps while the server lets it. Nothing is tried again."""
 
@@ -131,7 +134,7 @@ def test_no_request_fails_during_upgrades(start_server, repository, address):
 def test_what_has_begun_ends_at_the_old_server(start_server, repository, address):
     """Half a request, a stream of gRPC, and a client of gRPC that has only connected."""
     make_identity(repository, "m")
-    server = start_server(repository, flags=[address])
+    server = start_server(repository, flags=[address, *PATIENT])
     with contextlib.ExitStack() as stack:
         half = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE)))
         half.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-" % INFER.encode())
@@ -258,7 +261,7 @@ def test_two_servers_do_not_write_one_trace_file(start_server, repository, addre
         assert server.ask("/v2/trace/setting", b'{"trace_rate":"1"}').status == 200  # writes what there is
         return server
 
-    server = ask(start_server(repository, flags=[address, *traces]))
+    server = ask(start_server(repository, flags=[address, *traces, *PATIENT]))
     wait_for("its traces", lambda: path.exists() and path.read_text().endswith("]"))
     with contextlib.closing(socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE)) as half:
         half.sendall(b"G")  # it does not end yet
