@@ -42,6 +42,18 @@ def package_url(owner):
     return f"pkg:deb/{about['ID']}/{owner.package}@{urllib.parse.quote(owner.version, safe='')}?{where}"
 
 
+def itself(name, version, url, path):
+    return {"type": "application", "bom-ref": name, "name": name, "version": version, "purl": url, "licenses": [{"expression": "Apache-2.0"}], "hashes": hashes(path)}
+
+
+def document(own, components, dependencies, seconds):
+    """`seconds`: the time to name, since 1970."""
+    return {"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+            "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, own["hashes"][0]["content"]).urn,
+            "metadata": {"timestamp": datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "component": own},
+            "components": components, "dependencies": dependencies}
+
+
 def library(path, owner, licence):
     return {"type": "library", "bom-ref": path.name, "name": owner.package, "version": owner.version, "purl": package_url(owner),
             "licenses": [{"expression": licence}], "hashes": hashes(path), "evidence": {"occurrences": [{"location": f"nereid.libs/{path.name}"}]}}
@@ -60,16 +72,11 @@ def dependencies(files, libraries):
 
 
 def bill(wheel, version, owners, seconds, scratch):
-    """`owners`: stem of a library -> its Debian package; `seconds`: the time to name, since 1970; `scratch`: an empty directory."""
+    """`owners`: stem of a library -> its Debian package; `seconds`: as of document; `scratch`: an empty directory."""
     with zipfile.ZipFile(wheel) as file:
         file.extractall(scratch)
     files = binaries(scratch)
     libraries = [path for path in files if path.parent.name == "nereid.libs"]
     licences = expressions()
-    own = {"type": "application", "bom-ref": OWN, "name": OWN, "version": version, "purl": f"pkg:generic/{OWN}@{version}",
-           "licenses": [{"expression": "Apache-2.0"}], "hashes": hashes(wheel)}
-    return {"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
-            "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, own["hashes"][0]["content"]).urn,
-            "metadata": {"timestamp": datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "component": own},
-            "components": [library(path, owners[stem(path.name)], licences[stem(path.name)]) for path in libraries],
-            "dependencies": dependencies(files, libraries)}
+    parts = [library(path, owners[stem(path.name)], licences[stem(path.name)]) for path in libraries]
+    return document(itself(OWN, version, f"pkg:generic/{OWN}@{version}", wheel), parts, dependencies(files, libraries), seconds)
