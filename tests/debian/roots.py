@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roots of a Debian release that tests enter (scripts/root)."""
+import os
+import pathlib
+import subprocess
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/root"
+RELEASE = os.environ.get("NEREID_RELEASE", "trixie")
+KEPT = pathlib.Path(os.environ.get("NEREID_ROOTS", "/var/tmp/nereid-roots"))
+BARE = KEPT / f"{RELEASE}.bare"
+PATIENCE = 300  # seconds
+
+
+def make_bare():
+    """A root that nothing is installed in. It is kept, and no test writes to it."""
+    subprocess.run([SCRIPT, "make", RELEASE, BARE], check=True)
+    return BARE
+
+
+class Root:
+    """What is written goes to changes/changes; `changes` may have been filled before. All processes end with it."""
+
+    def __init__(self, changes):
+        self.written = changes / "changes"
+        self.holder = subprocess.Popen([SCRIPT, "enter", f"{make_bare()}:{changes}", "sh", "-c", "echo entered; exec sleep infinity"], stdout=subprocess.PIPE, text=True)
+        assert self.holder.stdout.readline() == "entered\n"
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.holder.pid)], check=True, stdout=subprocess.PIPE, text=True)
+        self.inside = children.stdout.strip()
+
+    def words(self, *command, **variables):
+        settings = {"HOME": "/root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+        return ["nsenter", "--target", self.inside, "--mount", "--pid", "env", "-i", *(f"{name}={value}" for name, value in (settings | variables).items()), *map(str, command)]
+
+    def run(self, *command, **variables):
+        """What the command prints. One that fails shows all of it."""
+        done = subprocess.run(self.words(*command, **variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}"
+        return done.stdout
+
+    def shell(self, script, **variables):
+        return self.run("sh", "-euc", script, **variables)
+
+    def install(self, *packages, flags=()):
+        return self.run("apt-get", "install", "-y", "-q", "--no-install-recommends", *flags, *packages)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()

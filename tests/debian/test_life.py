@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A package's life in a root where nothing else is installed: installed, run, upgraded, removed, purged. No systemd runs there, as in a container: the server is
+started by hand with the unit's command line, under a user without rights."""
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+
+import pytest
+from roots import PATIENCE, Root
+
+NEWER = "0.1.0-2"
+CHANGED = "id: changed-by-the-operator\nhttp-port: 0\ngrpc-port: 0\nmetrics-port: 0\n"
+IDENTITY = """
+backend: "identity"
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+"""
+DOUBLED = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1]})
+        config.add_output({"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1]})
+        config.set_max_batch_size(0)
+        return config
+
+    def execute(self, requests):
+        doubled = (2 * pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy() for request in requests)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", tensor)]) for tensor in doubled]
+"""
+
+
+def newer(package, scratch):
+    """The package of a later version, which comes with another configuration."""
+    tree = scratch / package.stem
+    subprocess.run(["dpkg-deb", "-R", package, tree], check=True)
+    control = tree / "DEBIAN/control"
+    version = re.search(r"^Version: (.*)", control.read_text(), re.M)[1]
+    control.write_text(control.read_text().replace(version, NEWER))
+    if (tree / "etc/nereid/nereid.yaml").exists():
+        with (tree / "etc/nereid/nereid.yaml").open("a") as file:
+            file.write("# A newer package says more here.\n")
+    made = scratch / "newer" / package.name
+    made.parent.mkdir(exist_ok=True)
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, made], check=True, stdout=subprocess.DEVNULL)
+    return made
+
+
+def put_models(models):
+    for name, text in (("identity", IDENTITY), ("doubled", 'backend: "python"\n')):
+        (models / name / "1").mkdir(parents=True)
+        (models / name / "config.pbtxt").write_text(text)
+    (models / "doubled/1/model.py").write_text(DOUBLED)
+
+
+@pytest.fixture
+def root(packages, tmp_path):
+    """A root with the packages in /packages and /packages/newer, and models in /srv/models. systemd is installed, but does not run."""
+    place = tmp_path / "root/changes/packages"
+    place.mkdir(parents=True)
+    for name in ("nereid", "nereid-backend-python"):
+        shutil.copy(packages[name], place / f"{name}.deb")
+        shutil.copy(newer(packages[name], tmp_path), place / f"{name}-newer.deb")
+    put_models(place.parent / "srv/models")
+    root = Root(tmp_path / "root")
+    root.run("apt-get", "update", "-q")
+    root.install("systemd", "groff-base")
+    yield root
+    root.close()
+
+
+class Service:
+    """The server, by the command line of the installed unit."""
+
+    def __init__(self, root):
+        unit = root.run("cat", "/usr/lib/systemd/system/nereid.service")
+        command = re.search(r"^ExecStart=(.*)", unit, re.M)[1].split()
+        root.shell("mkdir -p /run/nereid; chown 4711:4711 /run/nereid")
+        self.root = root
+        self.process = subprocess.Popen(root.words("sh", "-c", 'echo $$ >/run/service.pid; exec setpriv --reuid=4711 --regid=4711 --clear-groups --no-new-privs "$@"', "sh", *command),
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.log = ""
+        for line in self.process.stdout:  # one that ends at once ends the log, too
+            self.log += line
+            if "Serving " in line:
+                break
+        found = re.search(r"Started HTTPService at \S+:(\d+)", self.log)
+        assert found and "Serving 2 models" in self.log, self.log
+        self.port = int(found[1])
+
+    def ask(self, path, body=None):
+        with urllib.request.urlopen(f"http://localhost:{self.port}{path}", data=body, timeout=PATIENCE) as reply:
+            return json.load(reply)
+
+    def infer(self, model):
+        given = {"name": "INPUT0", "datatype": "FP32", "shape": [3], "data": [1, 2, 0.5]}
+        return self.ask(f"/v2/models/{model}/infer", json.dumps({"inputs": [given]}).encode())["outputs"][0]["data"]
+
+    def check(self):
+        assert self.ask("/v2")["name"] == "changed-by-the-operator"
+        assert self.infer("identity") == [1.0, 2.0, 0.5] and self.infer("doubled") == [2.0, 4.0, 1.0]
+
+    def stop(self):
+        self.root.shell("kill -TERM $(cat /run/service.pid)")
+        self.log += self.process.stdout.read()
+        assert self.process.wait() == 0, self.log
+
+
+def files_in(root):
+    """Every file, but what dpkg, apt and the shells of this test keep."""
+    kept = "/packages /proc /sys /dev /tmp /run /nereid /srv /var/lib/dpkg /var/lib/apt /var/cache/apt /var/log /var/cache/ldconfig /var/lib/systemd/deb-systemd-helper-enabled".split()
+    return set(root.run("find", "/", *" -o ".join(f"-path {path}" for path in kept).split(), "-prune", "-o", "-print").splitlines())
+
+
+def state(root, unit):
+    return root.shell('systemctl is-enabled "$unit" || true', unit=unit).strip()
+
+
+def installed(root):
+    root.install("/packages/nereid.deb", "/packages/nereid-backend-python.deb")
+    root.run("dpkg", "--verify", "nereid", "nereid-backend-python")
+    assert state(root, "nereid.service") == state(root, "nereid.socket") == "disabled"
+    assert root.shell("systemd-analyze verify /usr/lib/systemd/system/nereid*.s* 2>&1").strip() == ""
+    assert re.search(r"\d", root.run("nereid", "--version")) and root.run("tritonserver", "--version") == root.run("nereid", "--version")
+    offered = root.shell("bash -c '. /usr/share/bash-completion/completions/tritonserver; COMP_WORDS=(nereid che) COMP_CWORD=1; _nereid nereid; echo ${COMPREPLY[@]}'")
+    assert offered == "check\n"
+
+
+def upgraded(root, service):
+    """While it runs: without systemd nothing restarts it, and it goes on with what it has opened."""
+    root.install("/packages/nereid-newer.deb", "/packages/nereid-backend-python-newer.deb", flags=["-o", "Dpkg::Options::=--force-confold"])
+    assert root.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "nereid") == f"{NEWER} install ok installed"
+    assert CHANGED in root.run("cat", "/etc/nereid/nereid.yaml")
+    assert "A newer package says more here" in root.run("cat", "/etc/nereid/nereid.yaml.dpkg-dist")
+    assert state(root, "nereid.service") == "enabled" and state(root, "nereid.socket") == "disabled"
+    service.check()
+
+
+def test_install_run_upgrade_remove_and_purge(root):
+    before = files_in(root)
+    installed(root)
+    root.shell('printf %s "$changed" >>/etc/nereid/nereid.yaml; systemctl enable nereid.service', changed=CHANGED)
+    service = Service(root)
+    service.check()
+    assert root.run("nereid", "status", "--config=/etc/nereid/nereid.yaml").startswith("ready, 0 requests inside")
+    upgraded(root, service)
+    service.stop()
+    service = Service(root)
+    service.check()
+    service.stop()
+    root.run("dpkg", "--remove", "nereid-backend-python", "nereid")
+    assert {path for path in files_in(root) - before if "nereid" in path and "/systemd/" not in path} == {"/etc/nereid", "/etc/nereid/nereid.yaml"}
+    root.install("/packages/nereid-newer.deb")
+    assert state(root, "nereid.service") == "enabled" and CHANGED in root.run("cat", "/etc/nereid/nereid.yaml")
+    root.shell("mkdir -p /var/lib/private/nereid/models /var/cache/private/nereid; ln -s private/nereid /var/cache/nereid")
+    root.run("dpkg", "--purge", "nereid")
+    assert {path for path in files_in(root) - before if "nereid" in path} == {"/var/lib/private/nereid", "/var/lib/private/nereid/models"}
