@@ -5,20 +5,14 @@ import shutil
 import subprocess
 
 import pytest
-from roots import KEPT, RELEASE, SCRIPT, Root, make_bare
-
-SOURCE = "/nereid"
-
-
-def pytest_collection_modifyitems(items):
-    if os.geteuid() != 0:
-        for item in items:
-            item.add_marker(pytest.mark.skip(reason="only root can make a root of Debian and install packages in it"))
+from roots import KEPT, RELEASE, SCRIPT, Root, made_in, make_bare
 
 
 @pytest.fixture(scope="session")
 def builder():
     """A root to build in, with all that building needs. It is kept, as the bare one is."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a root of Debian and install packages in it")
     make_bare()
     changes = KEPT / f"{RELEASE}.build"
     subprocess.run([SCRIPT, "source", changes / "changes"], check=True)
@@ -27,12 +21,6 @@ def builder():
     root.shell("command -v git lintian >/dev/null || { apt-get update -q; apt-get install -y -q --no-install-recommends git lintian; }")
     yield root
     root.close()
-
-
-def made_in(root, directory, **variables):
-    """The files that scripts/package --deb writes into that directory."""
-    root.run(f"{SOURCE}/scripts/package", "--deb", f"{SOURCE}/{directory}", **variables)
-    return {path.name: path for path in (root.written / SOURCE.strip("/") / directory).iterdir()}
 
 
 @pytest.fixture(scope="session")

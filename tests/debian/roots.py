@@ -9,6 +9,8 @@ RELEASE = os.environ.get("NEREID_RELEASE", "trixie")
 KEPT = pathlib.Path(os.environ.get("NEREID_ROOTS", "/var/tmp/nereid-roots"))
 BARE = KEPT / f"{RELEASE}.bare"
 PATIENCE = 300  # seconds
+BUILD_SECONDS = 3000  # what only a build that hangs takes
+SOURCE = "/nereid"  # in the roots
 
 
 def make_bare():
@@ -46,3 +48,9 @@ class Root:
     def close(self):
         self.holder.kill()
         self.holder.wait()
+
+
+def made_in(root, directory, **variables):
+    """The files that scripts/package --deb writes into that directory."""
+    root.run(f"{SOURCE}/scripts/package", "--deb", f"{SOURCE}/{directory}", **variables)
+    return {path.name: path for path in (root.written / SOURCE.strip("/") / directory).iterdir()}

@@ -8,7 +8,9 @@ import subprocess
 import urllib.request
 
 import pytest
-from roots import PATIENCE, Root
+from roots import BUILD_SECONDS, PATIENCE, Root
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
 NEWER = "0.1.0-2"
 CHANGED = "id: changed-by-the-operator\nhttp-port: 0\ngrpc-port: 0\nmetrics-port: 0\n"

@@ -4,8 +4,10 @@ import json
 import re
 import subprocess
 
-from conftest import SOURCE, made_in
-from roots import RELEASE
+import pytest
+from roots import BUILD_SECONDS, RELEASE, SOURCE, made_in
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
 EMBEDS = """
 #include <stdio.h>
