@@ -70,7 +70,7 @@ def root(packages, tmp_path):
     put_models(place.parent / "srv/models")
     root = Root(tmp_path / "root")
     root.run("apt-get", "update", "-q")
-    root.install("systemd", "groff-base")
+    root.install("systemd", "procps", "man-db")
     yield root
     root.close()
 
@@ -113,9 +113,10 @@ class Service:
 
 
 def files_in(root):
-    """Every file, but what dpkg, apt and the shells of this test keep."""
-    kept = "/packages /proc /sys /dev /tmp /run /nereid /srv /var/lib/dpkg /var/lib/apt /var/cache/apt /var/log /var/cache/ldconfig /var/lib/systemd/deb-systemd-helper-enabled".split()
-    return set(root.run("find", "/", *" -o ".join(f"-path {path}" for path in kept).split(), "-prune", "-o", "-print").splitlines())
+    """Every file, but what dpkg, apt and this test keep."""
+    kept = "/packages /tmp /run /nereid /srv /var/lib/dpkg /var/lib/apt /var/cache/apt /var/cache/man /var/log"
+    pruned = " -o ".join(f"-path {path}" for path in kept.split())
+    return set(root.run("find", "/", "-xdev", "(", *pruned.split(), ")", "-prune", "-o", "-print").splitlines())
 
 
 def state(root, unit):
@@ -155,7 +156,7 @@ def test_install_run_upgrade_remove_and_purge(root):
     service.check()
     service.stop()
     root.run("dpkg", "--remove", "nereid-backend-python", "nereid")
-    assert {path for path in files_in(root) - before if "nereid" in path and "/systemd/" not in path} == {"/etc/nereid", "/etc/nereid/nereid.yaml"}
+    assert {path for path in files_in(root) - before if "nereid" in path and "/etc/systemd/" not in path and "/deb-systemd-helper" not in path} == {"/etc/nereid", "/etc/nereid/nereid.yaml", "/etc/nereid/nereid.yaml.dpkg-dist"}
     root.install("/packages/nereid-newer.deb")
     assert state(root, "nereid.service") == "enabled" and CHANGED in root.run("cat", "/etc/nereid/nereid.yaml")
     root.shell("mkdir -p /var/lib/private/nereid/models /var/cache/private/nereid; ln -s private/nereid /var/cache/nereid")
