@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import time
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/root"
 RELEASE = os.environ.get("NEREID_RELEASE", "trixie")
@@ -22,16 +23,22 @@ def make_bare():
 class Root:
     """What is written goes to changes/changes; `changes` may have been filled before. All processes end with it."""
 
+    namespaces = ["--mount", "--pid"]
+
     def __init__(self, changes):
         self.written = changes / "changes"
-        self.holder = subprocess.Popen([SCRIPT, "enter", f"{make_bare()}:{changes}", "sh", "-c", "echo entered; exec sleep infinity"], stdout=subprocess.PIPE, text=True)
-        assert self.holder.stdout.readline() == "entered\n"
+        self.holder = self.begin(f"{make_bare()}:{changes}")
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.holder.pid)], check=True, stdout=subprocess.PIPE, text=True)
         self.inside = children.stdout.strip()
 
+    def begin(self, place):
+        holder = subprocess.Popen([SCRIPT, "enter", place, "sh", "-c", "echo entered; exec sleep infinity"], stdout=subprocess.PIPE, text=True)
+        assert holder.stdout.readline() == "entered\n"
+        return holder
+
     def words(self, *command, **variables):
         settings = {"HOME": "/root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-        return ["nsenter", "--target", self.inside, "--mount", "--pid", "env", "-i", *(f"{name}={value}" for name, value in (settings | variables).items()), *map(str, command)]
+        return ["nsenter", "--target", self.inside, *self.namespaces, "env", "-i", *(f"{name}={value}" for name, value in (settings | variables).items()), *map(str, command)]
 
     def run(self, *command, **variables):
         """What the command prints. One that fails shows all of it."""
@@ -48,6 +55,35 @@ class Root:
     def close(self):
         self.holder.kill()
         self.holder.wait()
+
+
+class Booted(Root):
+    """A root with systemd in it, which runs."""
+
+    namespaces = [*Root.namespaces, "--cgroup", "--uts", "--ipc"]
+
+    def begin(self, place):
+        holder = subprocess.Popen([SCRIPT, "boot", place])
+        wait_for("systemd", lambda: self.is_running(holder))
+        return holder
+
+    def is_running(self, holder):
+        assert holder.poll() is None, "systemd cannot run here"
+        names = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(holder.pid)], stdout=subprocess.PIPE, text=True).stdout.split()
+        if names[1:] != ["systemd"]:
+            return False
+        self.inside = names[0]
+        state = subprocess.run(self.words("systemctl", "is-system-running"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+        return state.strip() in ("running", "degraded")
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{what}: did not happen in {PATIENCE} seconds")
 
 
 def made_in(root, directory, **variables):

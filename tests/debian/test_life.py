@@ -1,73 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A package's life in a root where nothing else is installed: installed, run, upgraded, removed, purged. No systemd runs there, as in a container: the server is
 started by hand with the unit's command line, under a user without rights."""
-import json
 import re
-import shutil
 import subprocess
-import urllib.request
 
 import pytest
-from roots import BUILD_SECONDS, PATIENCE, Root
+from installing import NEWER, ask, check_models, put_packages
+from roots import BUILD_SECONDS, Root
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
-NEWER = "0.1.0-2"
 CHANGED = "id: changed-by-the-operator\nhttp-port: 0\ngrpc-port: 0\nmetrics-port: 0\n"
-IDENTITY = """
-backend: "identity"
-input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
-"""
-DOUBLED = """
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    @staticmethod
-    def auto_complete_config(config):
-        config.add_input({"name": "INPUT0", "data_type": "TYPE_FP32", "dims": [-1]})
-        config.add_output({"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1]})
-        config.set_max_batch_size(0)
-        return config
-
-    def execute(self, requests):
-        doubled = (2 * pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy() for request in requests)
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", tensor)]) for tensor in doubled]
-"""
-
-
-def newer(package, scratch):
-    """The package of a later version, which comes with another configuration."""
-    tree = scratch / package.stem
-    subprocess.run(["dpkg-deb", "-R", package, tree], check=True)
-    control = tree / "DEBIAN/control"
-    version = re.search(r"^Version: (.*)", control.read_text(), re.M)[1]
-    control.write_text(control.read_text().replace(version, NEWER))
-    if (tree / "etc/nereid/nereid.yaml").exists():
-        with (tree / "etc/nereid/nereid.yaml").open("a") as file:
-            file.write("# A newer package says more here.\n")
-    made = scratch / "newer" / package.name
-    made.parent.mkdir(exist_ok=True)
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, made], check=True, stdout=subprocess.DEVNULL)
-    return made
-
-
-def put_models(models):
-    for name, text in (("identity", IDENTITY), ("doubled", 'backend: "python"\n')):
-        (models / name / "1").mkdir(parents=True)
-        (models / name / "config.pbtxt").write_text(text)
-    (models / "doubled/1/model.py").write_text(DOUBLED)
 
 
 @pytest.fixture
 def root(packages, tmp_path):
-    """A root with the packages in /packages and /packages/newer, and models in /srv/models. systemd is installed, but does not run."""
-    place = tmp_path / "root/changes/packages"
-    place.mkdir(parents=True)
-    for name in ("nereid", "nereid-backend-python"):
-        shutil.copy(packages[name], place / f"{name}.deb")
-        shutil.copy(newer(packages[name], tmp_path), place / f"{name}-newer.deb")
-    put_models(place.parent / "srv/models")
+    """systemd is installed, but does not run."""
+    put_packages(packages, tmp_path)
     root = Root(tmp_path / "root")
     root.run("apt-get", "update", "-q")
     root.install("systemd", "procps", "man-db")
@@ -94,17 +43,9 @@ class Service:
         assert found and "Serving 2 models" in self.log, self.log
         self.port = int(found[1])
 
-    def ask(self, path, body=None):
-        with urllib.request.urlopen(f"http://localhost:{self.port}{path}", data=body, timeout=PATIENCE) as reply:
-            return json.load(reply)
-
-    def infer(self, model):
-        given = {"name": "INPUT0", "datatype": "FP32", "shape": [3], "data": [1, 2, 0.5]}
-        return self.ask(f"/v2/models/{model}/infer", json.dumps({"inputs": [given]}).encode())["outputs"][0]["data"]
-
     def check(self):
-        assert self.ask("/v2")["name"] == "changed-by-the-operator"
-        assert self.infer("identity") == [1.0, 2.0, 0.5] and self.infer("doubled") == [2.0, 4.0, 1.0]
+        assert ask(self.port, "/v2")["name"] == "changed-by-the-operator"
+        check_models(self.port)
 
     def stop(self):
         self.root.shell("kill -TERM $(cat /run/service.pid)")
