@@ -16,6 +16,7 @@ import tempfile
 
 import deb_sbom
 from make_wheel import ROOT, output, source_time
+from wheel_sbom import distribution
 
 PACKAGING = "deploy/debian"
 
@@ -26,8 +27,7 @@ def version():
 
 def revision():
     """One for each release, and that of a newer release is the higher one: who upgrades the system gets that release's package."""
-    about = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', pathlib.Path("/etc/os-release").read_text(), re.M))
-    return f"1~{about['ID']}{about.get('VERSION_ID', '')}"
+    return f"1~{''.join(distribution())}"
 
 
 def copy(name, tree, seconds):

@@ -34,12 +34,17 @@ def hashes(path):
     return [{"alg": "SHA-256", "content": hashlib.sha256(path.read_bytes()).hexdigest()}]
 
 
+def distribution():
+    """The name of this machine's, and its version if it has one."""
+    about = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', pathlib.Path("/etc/os-release").read_text(), re.M))
+    return [about["ID"], *filter(None, [about.get("VERSION_ID")])]
+
+
 def package_url(owner):
     """As https://github.com/package-url/purl-spec defines it for Debian."""
-    about = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', pathlib.Path("/etc/os-release").read_text(), re.M))
-    distribution = "-".join(filter(None, (about["ID"], about.get("VERSION_ID"))))
-    where = urllib.parse.urlencode({"arch": owner.architecture, "distro": distribution})
-    return f"pkg:deb/{about['ID']}/{owner.package}@{urllib.parse.quote(owner.version, safe='')}?{where}"
+    about = distribution()
+    where = urllib.parse.urlencode({"arch": owner.architecture, "distro": "-".join(about)})
+    return f"pkg:deb/{about[0]}/{owner.package}@{urllib.parse.quote(owner.version, safe='')}?{where}"
 
 
 def itself(name, version, url, path):
