@@ -435,7 +435,7 @@ CACHE = [
          "  add_bytes(hash, input->given_dims, input->given_dim_count * sizeof(int64_t));", "",
          e2e("test_cache.py", "what_the_model_may_see")),
     Seed("what_was_not_copied_is_an_answer", "hostile library: half an answer is one, where it says that all is well", "src/core/model_cache.c",
-         "    response_free(self->r);\n    self->r = NULL;\n  }\n  return e;", "  }\n  return e;",
+         "    response_free(c->r);\n    c->r = NULL;\n  }\n  return e;", "  }\n  return e;",
          e2e("test_cache_libraries.py", "whatever_the_library_does")),
     Seed("errors_are_kept", "a cache keeps an error as an empty answer", "src/core/model_cache.c",
          "r->failure == NULL && (flags", "(flags",
