@@ -10,7 +10,7 @@ ONLY_ALL = {
     "test_grpc_storm.py", "test_safety_reload.py", "test_reload_proof.py", "test_python_hostile.py",  # the same, for long
     "test_safety_amplification.py", "test_safety_paths.py", "test_safety_bodies.py", "test_safety_clients.py",
     "test_grpc_messages.py", "test_grpc_frames.py", "test_safety_shared_memory.py", "test_large_bodies.py",
-    "test_frameworks_models.py", "test_frameworks_together.py", "test_h2spec.py", "test_grpc_languages.py", "test_trace_collector.py", "test_python_surface.py", "test_outputs.py",  # what --all installs
+    "test_frameworks_models.py", "test_frameworks_together.py", "test_h2spec.py", "test_grpc_languages.py", "test_trace_collector.py", "test_python_surface.py", "test_outputs.py", "test_container.py",  # what --all installs
 }
 LARGE = re.compile(r"test_(tensorflow|pytorch)|\b(tensorflow|pytorch|torch)\b")  # files and parameters: the frameworks that only --all installs
 # As much of one test: ten seconds and more.
@@ -68,5 +68,5 @@ def is_quick(item):
 
 
 def is_of_release(item):
-    """It asks the release build only, whatever NEREID_BUILD says: memory and time mean nothing under a sanitizer, and a wheel has no sanitizer."""
-    return not {"start_release", "release_target", "wheel"}.isdisjoint(item.fixturenames) and "nereid" not in item.fixturenames
+    """It asks the release build only, whatever NEREID_BUILD says: memory and time mean nothing under a sanitizer, and wheels and images have no sanitizer."""
+    return not {"start_release", "release_target", "wheel", "images"}.isdisjoint(item.fixturenames) and "nereid" not in item.fixturenames
