@@ -18,7 +18,8 @@ def licences_of(package, names, copyright_text):
     found = sorted({known[stem] for stem in (wheel_sbom.stem(os.path.basename(name)) for name in names) if stem in known})
     if found:
         return [{"expression": " AND ".join(f"({each})" if " OR " in each and len(found) > 1 else each for each in found)}]
-    listed = sorted({name.strip() for name in re.findall(r"^License:[ \t]*(\S[^\n]*)$", copyright_text, re.M)})
+    formatted = copyright_text.startswith("Format")  # as Debian's policy describes it; other texts are for people
+    listed = sorted({name.strip() for name in re.findall(r"^License:[ \t]*(\S[^\n]*)$", copyright_text, re.M)}) if formatted else []
     return [{"license": {"name": name}} for name in listed or [f"see /usr/share/doc/{package}/copyright"]]
 
 

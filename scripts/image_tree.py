@@ -98,10 +98,11 @@ class Tree:
             self.put(f"var/lib/dpkg/status.d/{package.package}", package.control.encode())
 
     def compile_python(self, interpreter):
-        """Makes the .pyc of all modules, since nothing in a container can: no root may be written. They do not look at the time of their source."""
+        """Makes the .pyc of all modules, since no process of a container may write them. They do not look at the time of their source. With -B the compiler itself,
+        which is one of these modules, leaves none that does."""
         modules = [name for name in self.entries if name.endswith(".py")]
         environment = {"PYTHONHOME": str(self.pool / "usr"), "LD_LIBRARY_PATH": str(self.pool / LIBRARIES), "PYTHONHASHSEED": "0"}
-        subprocess.run([self.pool / interpreter, "-S", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", self.pool, "-p", "/", "-i", "-"],
+        subprocess.run([self.pool / interpreter, "-S", "-B", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", self.pool, "-p", "/", "-i", "-"],
                        input="\n".join(str(self.pool / name) for name in modules), env=environment, check=True, text=True, stdout=subprocess.PIPE)
         for name in modules:
             directory, _, base = name.rpartition("/")

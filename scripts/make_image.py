@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,19 +23,26 @@ from image_tree import LIBRARIES, Tree
 from make_wheel import ROOT, install, needed_libraries, owners, source_time, version
 
 PREFIX = "opt/tritonserver"  # where Triton is in NVIDIA's images
-PYTHON_BACKEND = f"{PREFIX}/lib/nereid/backends/python/"
 ONNX_BACKEND = f"{PREFIX}/lib/nereid/backends/onnxruntime"
 PARTS = ("slim", "onnx", "python")  # a layer each; every image has the first
-# What is opened at run time, or always there in a system.
-OPENED = {"slim": ("libgcc_s.so.1",), "onnx": ("libcurl.so.4",), "python": ("libcurl.so.4", "libarchive.so.13")}
-PACKAGES = ("base-files", "ca-certificates", "python3", "python3-numpy", "libstdc++6", "libgcc-s1")
+# Backends of slim: they need no framework, and no library of C++.
+PLAIN_BACKENDS = ("identity", "isolated")
+# What is opened at run time.
+OPENED = {"slim": (), "onnx": ("libcurl.so.4",), "python": ("libcurl.so.4", "libarchive.so.13")}
+PACKAGES = ("base-files", "ca-certificates", "python3", "python3-numpy", "libstdc++6")
 MODULES = r"usr/lib/python3"  # the standard library, and packages
 UNUSED = r"/(tests?|idlelib|lib2to3|ensurepip|pydoc_data|turtledemo|pkg_resources|f2py|numpy/distutils|python3[.]\d+/dist-packages)/|/(turtle[.]py|_(ctypes_|xx)?test[^/]*[.]so)$|[.](a|h|pyi|pyx|pxd|f|f90)$"
 
 
-def own_files(stage):
-    """nereid as `cmake --install` lays it out."""
-    return {f"{PREFIX}/{path.relative_to(stage)}": path for path in sorted(stage.rglob("*")) if path.is_file()}
+def own_files(stage, part):
+    """Those of nereid's files that belong to the part, as `cmake --install` lays them out."""
+    found = {}
+    for path in sorted(path for path in stage.rglob("*") if path.is_file()):
+        backend = re.search(r"/backends/(\w+)/", str(path))
+        belongs = "slim" if backend is None or backend[1] in PLAIN_BACKENDS else "python" if backend[1] == "python" else "onnx"
+        if belongs == part:
+            found[f"{PREFIX}/{path.relative_to(stage)}"] = path
+    return found
 
 
 def add_system(tree):
@@ -84,10 +92,9 @@ def make_trees(stage, pool, known):
     """A tree for each part. Those of onnx and python are on top of slim, and know nothing of each other."""
     slim = Tree(pool, known)
     trees = {"slim": slim, "onnx": Tree(pool, known, slim), "python": Tree(pool, known, slim)}
-    files = own_files(stage)
     add_system(slim)
-    slim.put_files({name: path for name, path in files.items() if not name.startswith(PYTHON_BACKEND)})
-    trees["python"].put_files({name: path for name, path in files.items() if name.startswith(PYTHON_BACKEND)})
+    for part, tree in trees.items():
+        tree.put_files(own_files(stage, part))
     add_onnx(trees["onnx"])
     add_python(trees["python"])
     for part, tree in trees.items():
@@ -131,7 +138,7 @@ def make(build, directory, variants, scratch):
     pool.mkdir()
     install(build, stage)
     needed = {owner.package for owner in owners(needed_libraries(stage)).values()}
-    opened = {installed_owner(f"/{LIBRARIES}/{name}") for names in OPENED.values() for name in names if name != "libgcc_s.so.1"}
+    opened = {installed_owner(f"/{LIBRARIES}/{name}") for names in OPENED.values() for name in names}
     known = make_pool({*PACKAGES, *needed, *opened}, ROOT / "build/image-packages", pool)
     trees = make_trees(stage, pool, known)
     layout = Layout(seconds, created)
