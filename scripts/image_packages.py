@@ -17,6 +17,11 @@ def output(*command, **options):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
 
 
+def library_directory():
+    """Where Debian has libraries of this machine's kind, from the root."""
+    return f"usr/lib/{output('gcc', '-print-multiarch').strip()}"
+
+
 def apt_options(directory):
     """apt with a state of its own: the machine's sources and keys, but what the machine has installed does not count."""
     for name in ("state/lists/partial", "cache/archives/partial"):
@@ -55,7 +60,7 @@ def unpack(deb, pool):
         for member in archive:
             name = name_in_pool(member.name)
             target = pool / name
-            if member.isdir() or target.is_symlink() or target.exists():
+            if member.isdir() or MERGED.fullmatch(os.path.normpath(member.name)) or target.is_symlink() or target.exists():
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             names.append(name)

@@ -5,12 +5,11 @@ import os
 import pathlib
 import re
 import subprocess
-import sysconfig
 
 import wheel_sbom
-from image_packages import name_in_pool
+from image_packages import library_directory, name_in_pool
 
-LIBRARIES = f"usr/lib/{sysconfig.get_config_var('MULTIARCH')}"
+LIBRARIES = library_directory()
 LICENCES = "usr/share/common-licenses"
 
 
