@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes images from a build: make_image.py BUILD DIRECTORY VARIANT... writes each image and its bill of materials (image_sbom.py) into DIRECTORY, and prints the
-paths of the images. A variant is slim, onnx, python or onnx+python. scripts/package --image builds first; docs/container.md says what is inside.
+"""Makes images from a build: make_image.py BUILD DIRECTORY [VARIANT...] writes each image and its bill of materials (image_sbom.py) into DIRECTORY, and prints the
+paths of the images. A variant is slim, onnx, python or onnx+python; the first three unless given. scripts/package --image builds first; docs/container.md says what is inside.
 
 No root is needed. The packages of Debian come by apt (image_packages.py), ONNX Runtime from the environment that runs this. Two runs make the same bytes: all
 times are the time of the last commit, or SOURCE_DATE_EPOCH.
@@ -20,7 +20,7 @@ import wheel_sbom
 from image_layout import Layout
 from image_packages import installed_owner, make_pool, output
 from image_tree import LIBRARIES, Tree
-from make_wheel import ROOT, install, needed_libraries, owners, source_time, version
+from make_wheel import NOT_CARRIED, ROOT, install, needed_libraries, owners, source_time, version
 
 PREFIX = "opt/tritonserver"  # where Triton is in NVIDIA's images
 ONNX_BACKEND = f"{PREFIX}/lib/nereid/backends/onnxruntime"
@@ -29,9 +29,13 @@ PARTS = ("slim", "onnx", "python")  # a layer each; every image has the first
 PLAIN_BACKENDS = ("identity", "isolated")
 # What is opened at run time.
 OPENED = {"slim": (), "onnx": ("libcurl.so.4",), "python": ("libcurl.so.4", "libarchive.so.13")}
-PACKAGES = ("base-files", "ca-certificates", "python3", "python3-numpy", "libstdc++6")
+PACKAGES = {"slim": ("base-files", "ca-certificates"), "onnx": ("libstdc++6",), "python": ("python3", "python3-numpy")}
 MODULES = r"usr/lib/python3"  # the standard library, and packages
 UNUSED = r"/(tests?|idlelib|lib2to3|ensurepip|pydoc_data|turtledemo|pkg_resources|f2py|numpy/distutils|python3[.]\d+/dist-packages)/|/(turtle[.]py|_(ctypes_|xx)?test[^/]*[.]so)$|[.](a|h|pyi|pyx|pxd|f|f90)$"
+
+
+def has(variant, part):
+    return part == "slim" or part in variant.split("+")
 
 
 def own_files(stage, part):
@@ -88,16 +92,13 @@ def add_python(tree):
     tree.compile_python("usr/bin/python3")
 
 
-def make_trees(stage, pool, known):
+def make_trees(stage, pool, known, parts):
     """A tree for each part. Those of onnx and python are on top of slim, and know nothing of each other."""
     slim = Tree(pool, known)
-    trees = {"slim": slim, "onnx": Tree(pool, known, slim), "python": Tree(pool, known, slim)}
-    add_system(slim)
+    trees = {part: slim if part == "slim" else Tree(pool, known, slim) for part in parts}
     for part, tree in trees.items():
         tree.put_files(own_files(stage, part))
-    add_onnx(trees["onnx"])
-    add_python(trees["python"])
-    for part, tree in trees.items():
+        {"slim": add_system, "onnx": add_onnx, "python": add_python}[part](tree)
         for library in OPENED[part]:
             tree.add_library(library)
         tree.add_licences()
@@ -138,24 +139,26 @@ def make(build, directory, variants, scratch):
     pool.mkdir()
     install(build, stage)
     needed = {owner.package for owner in owners(needed_libraries(stage)).values()}
-    opened = {installed_owner(f"/{LIBRARIES}/{name}") for names in OPENED.values() for name in names}
-    known = make_pool({*PACKAGES, *needed, *opened}, ROOT / "build/image-packages", pool)
-    trees = make_trees(stage, pool, known)
+    parts = [part for part in PARTS if any(has(variant, part) for variant in variants)]
+    opened = {installed_owner(f"/{LIBRARIES}/{name}") for part in parts for name in OPENED[part]}
+    known = make_pool({*needed, *NOT_CARRIED, *opened, *(name for part in parts for name in PACKAGES[part])}, ROOT / "build/image-packages", pool)
+    trees = make_trees(stage, pool, known, parts)
     layout = Layout(seconds, created)
-    layers = {part: layout.layer(tree.entries) for part, tree in trees.items() if part == "slim" or any(part in variant.split("+") for variant in variants)}
+    layers = {part: layout.layer(tree.entries) for part, tree in trees.items()}
     directory.mkdir(parents=True, exist_ok=True)
     architecture = output("dpkg", "--print-architecture").strip()
     for variant in variants:
-        parts = [part for part in PARTS if part == "slim" or part in variant.split("+")]
+        inside = [part for part in parts if has(variant, part)]
         tag = f"{version(build)}-{variant.replace('+', '-')}"
         path = directory / f"nereid-{tag}.tar"
-        digest = layout.write(path, f"nereid:{tag}", architecture, image_config(build, variant, created), [layers[part] for part in parts])
-        bill = bill_of(f"nereid:{tag}", build, digest, seconds, [trees[part] for part in parts])
+        digest = layout.write(path, f"nereid:{tag}", architecture, image_config(build, variant, created), [layers[part] for part in inside])
+        bill = bill_of(f"nereid:{tag}", build, digest, seconds, [trees[part] for part in inside])
         (directory / f"nereid-{tag}.cdx.json").write_text(json.dumps(bill, indent=1) + "\n")
         print(path)
 
 
 def main(build, directory, *variants):
+    variants = variants or PARTS
     unknown = [variant for variant in variants if not set(variant.split("+")) <= set(PARTS)]
     if unknown:
         sys.exit(f"make_image: there is no variant {unknown[0]!r}: slim, onnx, python or onnx+python")
@@ -166,6 +169,6 @@ def main(build, directory, *variants):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
-        sys.exit("usage: make_image.py BUILD DIRECTORY VARIANT...")
+    if len(sys.argv) < 3:
+        sys.exit("usage: make_image.py BUILD DIRECTORY [VARIANT...]")
     main(*sys.argv[1:])

@@ -147,6 +147,11 @@ def test_two_builds_are_equal(images, tmp_path):
             assert again.with_suffix(suffix).read_bytes() == images[variant].with_suffix(suffix).read_bytes(), again
 
 
+def test_an_unknown_variant_is_refused(tmp_path):
+    done = subprocess.run([sys.executable, ROOT / "scripts/make_image.py", ROOT / "build/release", tmp_path, "onnx+torch"], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and done.stderr == "make_image: there is no variant 'onnx+torch': slim, onnx, python or onnx+python\n"
+
+
 # ---- containers ----
 
 
