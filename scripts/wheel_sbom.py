@@ -17,7 +17,7 @@ OWN = "nereid"
 def expressions():
     """The licence of each library in docs/licenses.md, as an SPDX expression."""
     rows = re.findall(r"^\| (lib[^|]*) \| ([^|]*) \|", LICENCES.read_text(), re.M)
-    return {name: licence.replace(" or ", " OR ") for cell, licence in rows for name in re.findall(r"\blib[\w-]+", cell)}
+    return {name: licence.replace(" or ", " OR ") for cell, licence in rows for name in re.findall(r"\blib[\w+-]+", cell)}
 
 
 def stem(name):
