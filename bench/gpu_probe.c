@@ -22,6 +22,7 @@
 #define NO_GPU      77
 #define MIB         ((size_t)1 << 20)
 #define LARGE       (64 * MIB)
+#define TENSOR      (4 * MIB)
 #define SMALL       4096
 #define SECOND_NS   1000000000.0
 #define MOST_NS     (SECOND_NS / 2) // of one measurement
@@ -228,6 +229,14 @@ static void at_once(bench *b)
   must(gpu_copy_now(b->on_host, host, b->on_device, device, SMALL, "a copy"));
 }
 
+// What is in a client's memory on the device, to another place there.
+static void on_device(bench *b)
+{
+  char *memory = b->on_device;
+  enqueue(b, memory + SMALL, device, memory, device, SMALL);
+  finish(b);
+}
+
 static void print_latency(bench *b, const char *name, round_trip *run)
 {
   static double times[MOST_ROUNDS];
@@ -249,14 +258,56 @@ static void measure_latency(const gpu_devices *devices)
 {
   bench b;
   (void)devices;
-  open_bench(&b, SMALL);
+  open_bench(&b, 2 * SMALL);
   must(gpu_context_enter(0));
   printf("{");
   print_latency(&b, "round_trip_4k", by_stream);
   printf(", ");
   print_latency(&b, "copy_now_4k", at_once);
+  printf(", ");
+  print_latency(&b, "on_device_4k", on_device);
   printf("}\n");
   close_bench(&b);
+}
+
+// ---- a loop with two buffers ----
+
+// A tensor's way: host, pinned memory, device, pinned memory, host.
+static void begin_tensor(bench *b)
+{
+  memcpy(b->on_pinned, b->on_host, TENSOR);
+  enqueue(b, b->on_device, device, b->on_pinned, pinned, TENSOR);
+  enqueue(b, b->on_pinned, pinned, b->on_device, device, TENSOR);
+  must(gpu_event_record(b->event, b->stream));
+}
+
+static void end_tensor(bench *b)
+{
+  bool done;
+  must(gpu_event_wait(b->event, -1, &done));
+  memcpy(b->on_host, b->on_pinned, TENSOR);
+}
+
+// While one tensor is copied by the device, this thread copies the other one.
+static void measure_overlap(const gpu_devices *devices)
+{
+  bench two[2];
+  size_t count = 0;
+  (void)devices;
+  open_bench(&two[0], TENSOR);
+  open_bench(&two[1], TENSOR);
+  must(gpu_context_enter(0));
+  begin_tensor(&two[0]);
+  uint64_t start = clock_monotonic_ns();
+  while (count == 0 || seconds_since(start) * SECOND_NS < 2 * MOST_NS) {
+    begin_tensor(&two[++count % 2]);
+    end_tensor(&two[(count - 1) % 2]);
+  }
+  printf("{\"tensor_bytes\": %zu, \"tensors_s\": %.1f}\n", TENSOR,
+         (double)count / seconds_since(start));
+  end_tensor(&two[count % 2]);
+  close_bench(&two[0]);
+  close_bench(&two[1]);
 }
 
 // ---- what is done at a load, never by a request ----
@@ -447,6 +498,7 @@ static const struct probe {
     {"devices", show_devices},    {"bandwidth", measure_bandwidth},
     {"latency", measure_latency}, {"allocations", measure_allocations},
     {"handles", share_handle},    {"descriptors", share_descriptor},
+    {"overlap", measure_overlap},
 };
 
 int main(int count, char **arguments)
@@ -469,7 +521,8 @@ int main(int count, char **arguments)
     probes[i].run(devices);
     return 0;
   }
-  fprintf(stderr, "usage: gpu_probe devices|bandwidth|latency|allocations|handles|descriptors "
-                  "[-- COMMAND...]\n");
+  fprintf(stderr,
+          "usage: gpu_probe devices|bandwidth|latency|overlap|allocations|handles|descriptors "
+          "[-- COMMAND...]\n");
   return 2;
 }

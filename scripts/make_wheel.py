@@ -45,7 +45,8 @@ def install(build, package):
     """As `cmake --install` lays it out, without what a wheel has no use for or cannot have. A build's identity depends on the directory where it was made."""
     subprocess.run(["cmake", "--install", build, "--prefix", package, "--strip"], check=True, stdout=subprocess.DEVNULL)
     (package / "bin/tritonserver").unlink()  # a link
-    shutil.rmtree(package / "include")
+    for name in ("include", "lib/pkgconfig", "share"):
+        shutil.rmtree(package / name)
     for path in wheel_sbom.binaries(package):
         subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", path], check=True)
 

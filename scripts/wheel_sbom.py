@@ -34,12 +34,29 @@ def hashes(path):
     return [{"alg": "SHA-256", "content": hashlib.sha256(path.read_bytes()).hexdigest()}]
 
 
+def distribution():
+    """The name of this machine's, and its version if it has one."""
+    about = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', pathlib.Path("/etc/os-release").read_text(), re.M))
+    return [about["ID"], *filter(None, [about.get("VERSION_ID")])]
+
+
 def package_url(owner):
     """As https://github.com/package-url/purl-spec defines it for Debian."""
-    about = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)"?$', pathlib.Path("/etc/os-release").read_text(), re.M))
-    distribution = "-".join(filter(None, (about["ID"], about.get("VERSION_ID"))))
-    where = urllib.parse.urlencode({"arch": owner.architecture, "distro": distribution})
-    return f"pkg:deb/{about['ID']}/{owner.package}@{urllib.parse.quote(owner.version, safe='')}?{where}"
+    about = distribution()
+    where = urllib.parse.urlencode({"arch": owner.architecture, "distro": "-".join(about)})
+    return f"pkg:deb/{about[0]}/{owner.package}@{urllib.parse.quote(owner.version, safe='')}?{where}"
+
+
+def itself(name, version, url, path):
+    return {"type": "application", "bom-ref": name, "name": name, "version": version, "purl": url, "licenses": [{"expression": "Apache-2.0"}], "hashes": hashes(path)}
+
+
+def document(own, components, dependencies, seconds):
+    """`seconds`: the time to name, since 1970."""
+    return {"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+            "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, own["hashes"][0]["content"]).urn,
+            "metadata": {"timestamp": datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "component": own},
+            "components": components, "dependencies": dependencies}
 
 
 def library(path, owner, licence):
@@ -60,16 +77,11 @@ def dependencies(files, libraries):
 
 
 def bill(wheel, version, owners, seconds, scratch):
-    """`owners`: stem of a library -> its Debian package; `seconds`: the time to name, since 1970; `scratch`: an empty directory."""
+    """`owners`: stem of a library -> its Debian package; `seconds`: as of document; `scratch`: an empty directory."""
     with zipfile.ZipFile(wheel) as file:
         file.extractall(scratch)
     files = binaries(scratch)
     libraries = [path for path in files if path.parent.name == "nereid.libs"]
     licences = expressions()
-    own = {"type": "application", "bom-ref": OWN, "name": OWN, "version": version, "purl": f"pkg:generic/{OWN}@{version}",
-           "licenses": [{"expression": "Apache-2.0"}], "hashes": hashes(wheel)}
-    return {"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
-            "serialNumber": uuid.uuid5(uuid.NAMESPACE_URL, own["hashes"][0]["content"]).urn,
-            "metadata": {"timestamp": datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "component": own},
-            "components": [library(path, owners[stem(path.name)], licences[stem(path.name)]) for path in libraries],
-            "dependencies": dependencies(files, libraries)}
+    parts = [library(path, owners[stem(path.name)], licences[stem(path.name)]) for path in libraries]
+    return document(itself(OWN, version, f"pkg:generic/{OWN}@{version}", wheel), parts, dependencies(files, libraries), seconds)

@@ -33,13 +33,17 @@ static const struct {
     {"libnvonnxparser", "tensorrt", true},
 };
 
+// Libraries whose names end with CUDA's major version. The first, the runtime, decides.
+static const char *const named_after_cuda[] = {"libcudart.so.", "libcublas.so.", "libcublasLt.so.",
+                                               "libnvrtc.so.", "libnvJitLink.so."};
+
 // Libraries that the provider opens itself, by name, when a model has such operators.
 static const struct {
-  int cuda;
-  const char *names[3];
+  int cuda; // 0: any; cuDNN has a version of its own
+  const char *name;
 } opened_later[] = {
-    {12, {"libcudnn.so.9", "libcufft.so.11", "libnvrtc.so.12"}},
-    {13, {"libcudnn.so.9", "libcufft.so.12", "libnvrtc.so.13"}},
+    {0, "libcudnn.so.9"},   {12, "libcufft.so.11"}, {12, "libnvrtc.so.12"},
+    {13, "libcufft.so.12"}, {13, "libnvrtc.so.13"},
 };
 
 typedef struct library_walk {
@@ -131,14 +135,16 @@ static void open_file(library_walk *self, const char *path)
     self->why = backend_one_line(dlerror());
 }
 
+// A provider may contain the runtime, and so not need its library.
 static void note_cuda(library_walk *self, const char *name)
 {
-  static const char runtime[] = "libcudart.so.";
-  int64_t version = 0;
-  const char *rest = NULL;
-  if (text_starts_with(name, runtime) &&
-      text_begins_int64(name + strlen(runtime), &version, &rest) && version > 0 && version < 1000)
-    self->cuda = (int)version;
+  for (size_t i = 0; i < sizeof(named_after_cuda) / sizeof(named_after_cuda[0]); i++) {
+    int64_t version = 0;
+    const char *rest = NULL, *begin = named_after_cuda[i];
+    if ((i == 0 || self->cuda == 0) && text_starts_with(name, begin) &&
+        text_begins_int64(name + strlen(begin), &version, &rest) && version > 0 && version < 1000)
+      self->cuda = (int)version;
+  }
 }
 
 // False: no such library. A second call for the same name returns true.
@@ -238,13 +244,25 @@ static TRITONSERVER_Error *outcome(const library_walk *self, const char *file)
 
 // ---- libraries that may be missing ----
 
+static bool has_seen(const library_walk *self, const char *begin)
+{
+  for (size_t i = 0; i < self->seen.count; i++)
+    if (text_starts_with(self->seen.items[i], begin))
+      return true;
+  return false;
+}
+
 static void open_later_ones(library_walk *self, const char *file)
 {
+  const bool links_cudnn = has_seen(self, "libcudnn.so."); // as providers for cuDNN 8 do
   static atomic_bool told;
-  for (size_t i = 0; i < sizeof(opened_later) / sizeof(opened_later[0]); i++)
-    for (size_t k = 0; opened_later[i].cuda == self->cuda && k < 3; k++)
-      if (!walk_library(self, opened_later[i].names[k]))
-        string_list_add(&self->missing, opened_later[i].names[k]);
+  for (size_t i = 0; i < sizeof(opened_later) / sizeof(opened_later[0]); i++) {
+    const char *name = opened_later[i].name;
+    const bool applies =
+        opened_later[i].cuda == 0 ? !links_cudnn : opened_later[i].cuda == self->cuda;
+    if (applies && !walk_library(self, name))
+      string_list_add(&self->missing, name);
+  }
   char *missing AUTO_FREE = self->missing.count > 0 ? missing_text(self) : NULL;
   if (missing != NULL && !atomic_exchange(&told, true))
     BACKEND_LOG_WARN(

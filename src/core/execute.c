@@ -238,6 +238,16 @@ static bool end(instance *i, int64_t timeout_us)
   return ended;
 }
 
+// How many other instances take requests from the same queue. A model with sequences has a queue
+// for each instance.
+static size_t others_at_queue(const instance *i)
+{
+  const instance_shared *shared = i->shared;
+  return i->scheduler != shared->scheduler
+             ? 0
+             : atomic_load_explicit(&shared->instance_count, memory_order_relaxed) - 1;
+}
+
 // Begins queued requests, as many as the backend takes while an execution is under way.
 static void begin_ahead(instance *i)
 {
@@ -248,8 +258,7 @@ static void begin_ahead(instance *i)
     return; // its permit is for one execution
   while (max_executions != NULL && i->begun_count < MAX_INSTANCE_BEGUN &&
          scheduler_pending(s) > 0 && i->begun_count < max_executions(i)) {
-    size_t instances = atomic_load_explicit(&i->shared->instance_count, memory_order_relaxed);
-    queue_item *item = scheduler_take_ahead(s, instances - 1);
+    queue_item *item = scheduler_take_ahead(s, others_at_queue(i));
     if (item == NULL)
       return;
     begin(i, &item, 1);

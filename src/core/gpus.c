@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // See gpus.h. `lock` guards the counts, for moments. The driver may hang, so a call of it holds at
 // most its device's lock and the right to change the pinned pool, for which others wait a limited
-// time. Taking memory of a pool needs neither.
+// time. A call on a device whose context is held needs no lock. Nor does taking memory of a pool.
 #include "core/gpus.h"
 
 #include "base/cleanup.h"
@@ -18,9 +18,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define POOL_BYTES    (UINT64_C(1) << 26) // of a device, unless the operator says otherwise
 #define ADDRESS_BYTES (UINT64_C(1) << 30)
+#define LIMIT_OF      "model-load-gpu-limit-device-" // the setting of backends; then the device
 #define PATIENCE_NS   UINT64_C(5000000000) // while another thread makes or frees the pinned pool
 
 // The place of a pool. Threads that use the pool count as `inside`; it is freed when none is, and
@@ -69,7 +71,7 @@ static uint64_t size_of(const server_options *o, const char *what, int device, u
 static double limit_of(const server_options *o, int device)
 {
   char name[48];
-  snprintf(name, sizeof(name), "model-load-gpu-limit-device-%d", device);
+  snprintf(name, sizeof(name), LIMIT_OF "%d", device);
   double limit;
   const char *text = setting_list_get(&o->backend_settings, "", name);
   return text != NULL && text_to_double(slice_of(text), &limit) ? limit : 1;
@@ -103,11 +105,32 @@ static void find_supported(gpus *g)
       g->supported[g->supported_count++] = (int32_t)i;
 }
 
-static void tell_limits(const gpus *g)
+static void tell_absent(const gpus *g, const char *flag, const char *device)
+{
+  uint64_t ordinal;
+  if (text_to_uint64(slice_of(device), &ordinal) && ordinal >= g->devices->count)
+    log_warning("--%s has no effect on GPU %s: CUDA shows %zu", flag, device, g->devices->count);
+}
+
+// A configuration may be that of other machines: where no GPU is used only the limit is named.
+static void tell_without_effect(const gpus *g, const server_options *o)
 {
   bool limited = false;
-  for (int i = 0; i < MAX_GPUS; i++)
-    limited = limited || g->limits[i] < 1;
+  for (size_t i = 0; g->devices->count > 0 && i < o->gpu_sizes.count; i++) {
+    const setting *s = &o->gpu_sizes.items[i];
+    const bool pool = strcmp(s->group, GPU_POOL_SIZE) == 0;
+    tell_absent(g, pool ? "cuda-memory-pool-byte-size" : "cuda-virtual-address-size", s->name);
+  }
+  for (size_t i = 0; i < o->backend_settings.count; i++) {
+    const setting *s = &o->backend_settings.items[i];
+    double limit;
+    if (!text_starts_with(s->name, LIMIT_OF) || !text_to_double(slice_of(s->value), &limit) ||
+        limit >= 1)
+      continue;
+    limited = true;
+    if (g->devices->count > 0)
+      tell_absent(g, "model-load-gpu-limit", s->name + strlen(LIMIT_OF));
+  }
   if (limited && g->devices->count == 0)
     log_warning("--model-load-gpu-limit has no effect: no GPU is used");
 }
@@ -129,7 +152,7 @@ error *gpus_new(const server_options *options, gpus **result)
     pthread_mutex_init(&g->of[i].lock, NULL);
   }
   find_supported(g);
-  tell_limits(g);
+  tell_without_effect(g, options);
   pthread_mutex_init(&g->lock, NULL);
   pthread_cond_init(&g->changed, NULL);
   *result = g;
@@ -300,11 +323,13 @@ static void open_pool(gpus *g, int device)
 
 // ---- users ----
 
-// Holds the other devices' contexts meanwhile, as their last users may leave.
+// Holds the other devices' contexts meanwhile, as their last users may leave; the caller is a user
+// of `device`.
 static void enable_peers(gpus *g, int device)
 {
   int used[MAX_GPUS];
   size_t count = 0;
+  assert(gpu_context_of(device) != NULL);
   for (size_t i = 0; g->peers && i < g->supported_count; i++) {
     int other = g->supported[i];
     if (gpus_users(g, other) == 0 || gpu_health_of(other) != GPU_HEALTH_GOOD)
@@ -424,10 +449,12 @@ void gpus_free(gpus *g)
   free(g);
 }
 
+// The caller holds the device's context.
 static error *check_memory(const gpus *g, int device, const char *instance)
 {
   CUcontext before;
   size_t unused = 0, total = 0;
+  assert(gpu_context_of(device) != NULL);
   RETURN_IF_ERROR(gpu_context_visit(device, &before));
   CUresult code = gpu_driver_opened()->cuMemGetInfo_v2(&unused, &total);
   gpu_context_leave(before);

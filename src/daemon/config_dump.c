@@ -79,7 +79,7 @@ static void append_list(buffer *out, const option *o, const string_list *list)
   buffer_append_char(out, ']');
 }
 
-static void append_value(buffer *out, const option *o, const daemon_options *options)
+void config_dump_value(buffer *out, const option *o, const daemon_options *options)
 {
   const void *field = (const char *)options + o->field;
   switch (o->kind) {
@@ -121,16 +121,19 @@ static void append_flags(buffer *out, const daemon_options *options)
     if (is_alias(&option_table[i]))
       continue;
     buffer_append_format(out, "%s\"%s\":", i == 0 ? "" : ",", option_table[i].name);
-    append_value(out, &option_table[i], options);
+    config_dump_value(out, &option_table[i], options);
   }
   buffer_append_char(out, '}');
 }
 
-static bool differs(const option *o, const daemon_options *options, const daemon_options *usual)
+bool config_dump_differs(const option *o, const daemon_options *options,
+                         const daemon_options *other_options)
 {
+  if (is_alias(o))
+    return false;
   AUTO_BUFFER buffer value = BUFFER_EMPTY, other = BUFFER_EMPTY;
-  append_value(&value, o, options);
-  append_value(&other, o, usual);
+  config_dump_value(&value, o, options);
+  config_dump_value(&other, o, other_options);
   return !slice_equal(buffer_view(&value), buffer_view(&other));
 }
 
@@ -142,7 +145,7 @@ static error *append_changed(buffer *out, const daemon_options *options)
   error *e = daemon_options_init(&usual, NULL, false);
   buffer_append_char(out, '[');
   for (size_t i = 0; e == NULL && i < option_count; i++) {
-    if (is_alias(&option_table[i]) || !differs(&option_table[i], options, &usual))
+    if (!config_dump_differs(&option_table[i], options, &usual))
       continue;
     buffer_append_format(out, "%s\"%s\"", comma, option_table[i].name);
     comma = ",";

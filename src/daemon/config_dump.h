@@ -18,6 +18,14 @@
 // the secret's place ("file:", "cred:", "env:") is shown. Errors: out of memory.
 error *config_dump_print(const daemon_options *options, buffer *out, char hash[CONFIG_HASH_SIZE]);
 
+// Appends a flag's value as JSON, secrets hidden.
+void config_dump_value(buffer *out, const option *o, const daemon_options *options);
+
+// Whether the flag's value is another one in `options`, as far as config_dump_value shows. False
+// for a second name of a flag.
+bool config_dump_differs(const option *o, const daemon_options *options,
+                         const daemon_options *other);
+
 // The family nereid_config_info with one metric, whose label is the hash. {NULL}: none.
 typedef struct config_metric {
   TRITONSERVER_MetricFamily *family; // owned

@@ -24,6 +24,7 @@ static void set_signals(void)
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGHUP);
+  sigaddset(&set, SIGUSR2);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
@@ -63,7 +64,8 @@ static void set_environment(void)
       setenv(t->variable, t->variable_value, 0);
 }
 
-static error *serve(daemon_options *options, access_rules *rules, int *status)
+static error *serve(daemon_options *options, access_rules *rules, int argument_count,
+                    char **arguments, int *status)
 {
   set_signals(); // before anything exists that a signal could leave behind
   if (options->command != NULL)
@@ -73,7 +75,7 @@ static error *serve(daemon_options *options, access_rules *rules, int *status)
   set_environment();
   set_allocator();
   raise_descriptor_limit();
-  *status = life_run(options, rules);
+  *status = life_run(&(reload){argument_count, arguments, options, rules});
   return NULL;
 }
 
@@ -91,7 +93,7 @@ int main(int argument_count, char **arguments)
   else if (e == NULL && c != NULL && c->run != NULL)
     status = c->run(&options);
   else if (e == NULL)
-    e = serve(&options, &rules, &status);
+    e = serve(&options, &rules, argument_count, arguments, &status);
   if (e != NULL) {
     error_line_print(e);
     error_free(e);

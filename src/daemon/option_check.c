@@ -70,6 +70,27 @@ static error *check_addresses(const daemon_options *o)
   return NULL;
 }
 
+// The file is kept from other users, and so must be a socket of its own.
+static error *check_upgrade(const daemon_options *o)
+{
+  const char *const others[] = {o->http.listen.address, o->grpc.listen.address, o->metrics.address,
+                                o->admin_address, o->admin_grpc_address};
+  const char *address = o->upgrade_address;
+  if (address[0] == '\0')
+    return !o->upgrade ? NULL
+                       : error_new(ERROR_INVALID_ARG, "--upgrade needs --upgrade-address, that of "
+                                                      "the running server");
+  if (!text_starts_with(address, "unix:") || strlen(address) == strlen("unix:"))
+    return option_bad_value("upgrade-address", address, "unix:<path>");
+  for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+    if (strcmp(address, others[i]) == 0)
+      return error_new(ERROR_INVALID_ARG,
+                       "--upgrade-address: '%s' is a listener's address too, expected a socket of "
+                       "its own",
+                       address);
+  return NULL;
+}
+
 static error *check_mode(const char *flag, const char *text)
 {
   unsigned mode;
@@ -97,5 +118,6 @@ error *options_check(const daemon_options *o)
   if (!options_input_size(o, &bytes, &whole_body))
     return option_bad_value("http-max-input-size", o->http_max_input_size,
                             "an integer from 1, or one behind total:");
+  RETURN_IF_ERROR(check_upgrade(o));
   return check_addresses(o);
 }

@@ -70,6 +70,12 @@ const option option_table[] = {
     CHOICE(GLOBAL, "listen", "start|ready", listen, "start",
            "When HTTP and gRPC accept connections: before the start-up models load, or after, as "
            "Triton does. Not in Triton."),
+    TEXT(GLOBAL, "upgrade-address", "unix:<path>", upgrade_address, "",
+         "Unix socket at which this server hands its listening sockets to a server that is started "
+         "with --upgrade, by the same user. Empty: none. Not in Triton."),
+    FLAG(GLOBAL, "upgrade", upgrade,
+         "Take over from the server that runs at --upgrade-address, once the models are loaded. "
+         "Not in Triton."),
     BOOL(GLOBAL, "strict-readiness", strict_readiness, "true",
          "Ready only while every model is. Otherwise ready once start-up is over."),
 

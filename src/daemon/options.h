@@ -33,6 +33,8 @@ typedef struct daemon_options {
   bool version;
   bool show_calls;
   char *config_file;
+  bool upgrade;
+  char *upgrade_address; // "unix:…"; "": none
 
   char *id;
   bool exit_on_error;

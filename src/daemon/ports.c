@@ -12,6 +12,7 @@
 #define GRPC_PROTOCOL NULL
 #endif
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -94,10 +95,13 @@ static bool read_options(ports *p, port which, listener_options *to)
   const bool is_grpc = which == PORT_GRPC || which == PORT_ADMIN_GRPC;
   const listener_rules *rules = is_grpc ? &p->rules->grpc : &p->rules->http;
   int64_t max_input_size = 0;
+  bool limit_whole_body = false;
   *to = is_grpc ? o->grpc : o->http;
   options_unix_mode(o->unix_socket_mode, &to->listen.unix_mode);
-  options_input_size(o, &max_input_size, &to->limit_whole_body);
+  options_input_size(o, &max_input_size, &limit_whole_body);
+  to->limit_whole_body = limit_whole_body;
   to->max_input_size = (size_t)max_input_size;
+  to->held = p->handed != NULL;
   to->metrics_too = o->allow_metrics && o->metrics_on_http;
   to->config_dump = p->config_dump;
   to->orders = &p->orders;
@@ -136,6 +140,8 @@ static error *open_port(ports *p, port which, exposure *exposed)
     return NULL;
   }
   options.listen.given = p->given[which];
+  options.listen.given_device = p->from[which].device;
+  options.listen.given_file = p->from[which].file;
   if (p->is_inherited[which])
     options.listen.address = NULL;
   p->given[which] = 0;
@@ -151,7 +157,8 @@ static error *open_port(ports *p, port which, exposure *exposed)
 
 static bool is_deferred(const ports *p, port which)
 {
-  return (which == PORT_HTTP || which == PORT_GRPC) && strcmp(p->options->listen, "ready") == 0;
+  return p->handed != NULL ||
+         ((which == PORT_HTTP || which == PORT_GRPC) && strcmp(p->options->listen, "ready") == 0);
 }
 
 // A port in use must end the start before models load. Unix sockets are not reserved: another
@@ -212,10 +219,29 @@ static error *take_inherited(ports *p)
   return e;
 }
 
+// Takes those sockets of the running server that are at the addresses of the flags.
+static void take_handed(ports *p)
+{
+  listener_options options;
+  for (port which = 0; which < PORTS; which++) {
+    if (!read_options(p, which, &options) || rows[which].protocol == NULL || p->given[which] > 0)
+      continue;
+    handover_socket *s = handover_find(p->handed, rows[which].socket);
+    if (s == NULL || (!s->by_manager && !listen_is_at(&options.listen, s->fd, s->device, s->file)))
+      continue;
+    p->from[which] = *s;
+    p->given[which] = s->fd;
+    p->is_inherited[which] = s->by_manager;
+    s->fd = -1;
+  }
+}
+
 error *ports_open(ports *p, const char **what)
 {
   *what = "taking the sockets of the service manager";
   RETURN_IF_ERROR(take_inherited(p));
+  if (p->handed != NULL)
+    take_handed(p);
   return open_those(p, false, what);
 }
 
@@ -223,6 +249,76 @@ error *ports_open_deferred(ports *p, const char **what)
 {
   return is_deferred(p, PORT_HTTP) ? open_those(p, true, what) : NULL;
 }
+
+// The metrics port has limits of its own.
+void ports_set_limits(ports *p)
+{
+  listener_options options;
+  for (port which = 0; which < PORTS; which++)
+    if (which != PORT_METRICS && read_options(p, which, &options))
+      listener_set_limits(p->open[which], &options);
+}
+
+// ---- upgrades ----
+
+void ports_accept(ports *p)
+{
+  for (port which = 0; which < PORTS && p->handed != NULL; which++)
+    listener_accept(p->open[which]);
+}
+
+void ports_list(const ports *p, handover_sockets *sockets)
+{
+  for (port which = 0; which < PORTS; which++) {
+    const listener *l = p->open[which];
+    if (l == NULL || sockets->count == HANDOVER_SOCKETS)
+      continue;
+    handover_socket *s = &sockets->of[sockets->count++];
+    *s = (handover_socket){.by_manager = p->is_inherited[which],
+                           .device = l->socket.device,
+                           .file = l->socket.file,
+                           .fd = l->socket.socket_fd};
+    snprintf(s->name, sizeof(s->name), "%s", rows[which].socket);
+  }
+}
+
+static listener *named(const ports *p, const char *name, port *which)
+{
+  for (*which = 0; *which < PORTS; ++*which)
+    if (name != NULL && strcmp(rows[*which].socket, name) == 0)
+      return p->open[*which];
+  return NULL;
+}
+
+bool ports_is_handed(const ports *p, const char *name)
+{
+  port which;
+  return named(p, name, &which) != NULL && p->from[which].name[0] != '\0';
+}
+
+void ports_lend(ports *p, const char *name)
+{
+  port which;
+  listener *l = named(p, name, &which);
+  if (l != NULL)
+    listen_lend(&l->socket);
+}
+
+void ports_lend_all(ports *p)
+{
+  for (port which = 0; which < PORTS; which++)
+    ports_lend(p, rows[which].socket);
+}
+
+void ports_retire(ports *p, uint64_t deadline_ns)
+{
+  for (port which = 0; which < PORTS; which++)
+    listener_retire(p->open[which], 0); // all stop accepting before the first one waits
+  for (port which = 0; which < PORTS; which++)
+    listener_retire(p->open[which], deadline_ns);
+}
+
+// ---- the end ----
 
 void ports_announce_stop(ports *p)
 {

@@ -10,12 +10,14 @@
 #include "daemon/call_lines.h"
 #include "daemon/config_dump.h"
 #include "daemon/error_line.h"
+#include "daemon/handover_take.h"
 #include "daemon/notify.h"
 #include "daemon/ports.h"
 #include "daemon/private_repository.h"
 #include "daemon/server_setup.h"
 #include "daemon/start_summary.h"
 #include "daemon/stop_signals.h"
+#include "daemon/successor.h"
 #include "daemon/trace_setup.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/access_log.h"
@@ -40,12 +42,17 @@
 #define LAST_ANSWERS_NS NS_PER_SECOND
 #define EXIT_GPU_FAULT  3    // --on-gpu-fault=exit
 #define GPU_FAULT       (-1) // in place of a signal's number
+#define HANDED_OVER     (-2) // the same: another server serves
 #define REST_SECONDS    10   // for the work of a stop besides waiting
 #define LAST_WORDS      2    // seconds for the last log line: writing the log may hang too
 #define CREATING        "creating server"
 
 typedef struct server_run {
+  const reload *started;
   ports ports;
+  handover_taker taker; // from the server that ran before
+  handover_giver giver; // to the one that comes next
+  successor successor;  // started at SIGUSR2
   buffer config_dump;
   config_metric config_metric;
   uint64_t started_ns;
@@ -54,6 +61,7 @@ typedef struct server_run {
   int fault;   // wakeup: a GPU has failed, and the process must end
   bool faulty; // a GPU has failed
   bool ready;  // the service manager has been told so
+  bool stops;  // the stop has begun
   pthread_t helper;
   error *startup_outcome; // of await_startup
   error *stop_outcome;    // of drain_and_stop
@@ -92,7 +100,6 @@ static error *open_access_log(server_run *l)
   return e == NULL ? NULL : error_wrap(e, "--access-log");
 }
 
-// The log rotator has moved the files away.
 static void reopen_logs(server_run *l)
 {
   error *e =
@@ -116,6 +123,16 @@ static error *show_config(server_run *l)
   return l->ports.options->allow_metrics ? config_metric_new(&l->config_metric, hash) : NULL;
 }
 
+static error *ask_for_sockets(server_run *l)
+{
+  const daemon_options *o = l->ports.options;
+  if (!o->upgrade)
+    return NULL;
+  RETURN_IF_ERROR(handover_taker_ask(&l->taker, o->upgrade_address));
+  l->ports.handed = l->taker.takes ? &l->taker.sockets : NULL;
+  return NULL;
+}
+
 // *what: Triton's name for the step that failed.
 static error *open_ports(server_run *l, const char **what)
 {
@@ -131,13 +148,19 @@ static error *open_ports(server_run *l, const char **what)
   l->ports.shared_memory = shared_memory_new(l->ports.options->allow_client_shm, l->ports.jobs);
   if (l->ports.shared_memory == NULL)
     return error_no_memory();
-  return ports_open(&l->ports, what);
+  *what = "taking over from the running server";
+  RETURN_IF_ERROR(ask_for_sockets(l));
+  RETURN_IF_ERROR(ports_open(&l->ports, what));
+  *what = "opening the upgrade address";
+  return l->taker.takes ? NULL : handover_giver_open(&l->giver, &l->ports, NULL);
 }
 
 // The last requests end with the ports. Their traces are written before the server goes, because
 // the server counts the lost ones.
 static void close_ports(server_run *l)
 {
+  handover_giver_stop(&l->giver);
+  handover_taker_fini(&l->taker);
   ports_close(&l->ports);
   shared_memory_forget_jobs(l->ports.shared_memory);
   jobs_free(l->ports.jobs);
@@ -173,9 +196,12 @@ static void serve_on(server_run *l, uint64_t seconds)
 static void *drain_and_stop(void *pointer)
 {
   server_run *l = pointer;
-  serve_on(l, (uint64_t)l->ports.options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->ports.options->exit_timeout_seconds;
+  if (l->giver.stage != HANDOVER_DONE)
+    serve_on(l, (uint64_t)l->ports.options->shutdown_delay_seconds);
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
+  if (l->giver.stage == HANDOVER_DONE)
+    ports_retire(&l->ports, deadline);
   l->late = l->cut = ports_drain(&l->ports, deadline);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
@@ -261,27 +287,60 @@ static void limit_end(const server_run *l)
   error_free(e);
 }
 
-// Waits for the next event. Returns the signal's number, GPU_FAULT, or 0 when helper threads have
-// finished, whose count is added to *reports.
+// The logs' files come first: the log rotator has moved them away. A server that stops has read its
+// flags for the last time.
+static void read_again(server_run *l)
+{
+  if (l->ready)
+    notify_reloading();
+  reopen_logs(l);
+  if (!l->stops)
+    reload_run(l->started, &l->ports);
+  if (l->ready)
+    notify_service_manager("READY=1");
+}
+
+static void start_successor(server_run *l)
+{
+  error *e = l->ports.options->upgrade_address[0] != '\0'
+                 ? successor_start(&l->successor, l->started->argument_count, l->started->arguments)
+                 : error_new(ERROR_INVALID_ARG, "there is no --upgrade-address");
+  if (e == NULL)
+    frontend_log_info("SIGUSR2: started process %d, which is to take over",
+                      (int)l->successor.process);
+  else
+    frontend_log_error("SIGUSR2: no upgrade: %s", error_message(e));
+  error_free(e);
+}
+
+// SIGHUP and SIGUSR2, which do not end the server. False for other signals.
+static bool serve_signal(server_run *l, uint32_t number)
+{
+  if (number == SIGHUP)
+    read_again(l);
+  else if (number == SIGUSR2 && !l->stops)
+    start_successor(l);
+  return number == SIGHUP || number == SIGUSR2;
+}
+
+// Waits for the next event. Returns the signal's number, GPU_FAULT, HANDED_OVER, or 0 when helper
+// threads have finished, whose count is added to *reports.
 static int await_event(server_run *l, size_t *reports)
 {
-  struct pollfd events[] = {{.fd = l->signals, .events = POLLIN},
-                            {.fd = l->report, .events = POLLIN},
-                            {.fd = l->fault, .events = POLLIN}};
+  struct pollfd events[3 + HANDOVER_WATCHED] = {{.fd = l->signals, .events = POLLIN},
+                                                {.fd = l->report, .events = POLLIN},
+                                                {.fd = l->fault, .events = POLLIN}};
   for (;;) {
-    if (poll(events, 3, -1) < 0 && errno != EINTR)
+    handover_giver_watch(&l->giver, events + 3);
+    if (poll(events, 3 + HANDOVER_WATCHED, -1) < 0 && errno != EINTR)
       return SIGTERM; // cannot wait: stop in good order
     struct signalfd_siginfo info;
     uint64_t count;
+    successor_reap(&l->successor);
     if ((events[0].revents & POLLIN) != 0 &&
         read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-      if (info.ssi_signo != SIGHUP)
+      if (!serve_signal(l, info.ssi_signo))
         return (int)info.ssi_signo;
-      if (l->ready)
-        notify_reloading();
-      reopen_logs(l);
-      if (l->ready)
-        notify_service_manager("READY=1");
     }
     if ((events[1].revents & POLLIN) != 0 && (count = wakeup_take(l->report)) > 0) {
       *reports += count;
@@ -292,12 +351,16 @@ static int await_event(server_run *l, size_t *reports)
       atomic_store(&late_end.status, EXIT_GPU_FAULT);
       return GPU_FAULT;
     }
+    if (!l->stops && handover_giver_hear(&l->giver, events + 3, l->ready ? NULL : "starts"))
+      return HANDED_OVER;
   }
 }
 
-static void log_signal(int number)
+static void log_signal(const server_run *l, int number)
 {
-  if (number == GPU_FAULT)
+  if (number == HANDED_OVER)
+    frontend_log_info("stopping, since process %d has taken over", (int)l->giver.link.peer);
+  else if (number == GPU_FAULT)
     frontend_log_error("%s", "stopping, since a GPU has failed (--on-gpu-fault=exit)");
   else if (logs_json())
     frontend_log_info("Signal (%d) received.", number);
@@ -316,7 +379,7 @@ static void hear_again(const server_run *l, stop_signals *signals, int number)
           number, STOP_AGAIN_SECONDS);
     return;
   }
-  log_signal(number);
+  log_signal(l, number);
   if (logs_json())
     frontend_log_error("%s", "stopped at once by the second signal");
   else
@@ -352,7 +415,10 @@ static int stop(server_run *l, int number, bool startup_runs)
   pthread_t startup = l->helper;
   stop_signals signals = stop_signals_first(number, clock_monotonic_ns());
   l->ready = false;
-  notify_service_manager("STOPPING=1");
+  l->stops = true;
+  if (number != HANDED_OVER) // else it would be said of the process that has taken over
+    notify_service_manager("STOPPING=1");
+  handover_giver_stop(&l->giver);
   limit_end(l);
   error *e = start_helper(l, drain_and_stop);
   bool helped = e == NULL;
@@ -421,6 +487,30 @@ static void say_how_to_call(const server_run *l, bool gives_up)
     call_lines_say(gives_up ? NULL : &target, l->ports.server);
 }
 
+// After this nothing can fail any more.
+static error *open_deferred(server_run *l, const char **what)
+{
+  RETURN_IF_ERROR(ports_open_deferred(&l->ports, what));
+  if (!l->taker.takes)
+    return NULL;
+  *what = "opening the upgrade address";
+  RETURN_IF_ERROR(handover_giver_open(&l->giver, &l->ports, l->ports.handed));
+  handover_sockets_fini(l->ports.handed); // addresses that only the running server has
+  *what = "taking over from the running server";
+  return handover_taker_begin(&l->taker, l->ports.shared_memory);
+}
+
+// The running server drains only when this one accepts. READY=1 comes after the running server has
+// named this process, because the service manager listens to the main process alone.
+static void take_over(server_run *l)
+{
+  char state[64];
+  ports_accept(&l->ports);
+  handover_taker_finish(&l->taker, &l->giver);
+  snprintf(state, sizeof(state), "READY=1\nMAINPID=%d", (int)getpid());
+  notify_service_manager(state);
+}
+
 static int serve(server_run *l)
 {
   error *e = start_helper(l, await_startup);
@@ -429,7 +519,7 @@ static int serve(server_run *l)
   size_t reports = 0;
   int number = await_event(l, &reports);
   if (number != 0) {
-    log_signal(number);
+    log_signal(l, number);
     return stop(l, number, true);
   }
   pthread_join(l->helper, NULL);
@@ -444,15 +534,18 @@ static int serve(server_run *l)
                          error_message(l->startup_outcome));
   error_free(l->startup_outcome);
   const char *what;
-  e = ports_open_deferred(&l->ports, &what);
+  e = open_deferred(l, &what);
   if (e != NULL)
     return give_up(l, what, e);
   log_summary(l, gives_up);
   say_how_to_call(l, gives_up);
+  if (l->taker.takes)
+    take_over(l);
+  else
+    notify_service_manager("READY=1");
   l->ready = true;
-  notify_service_manager("READY=1");
   number = await_event(l, &reports);
-  log_signal(number);
+  log_signal(l, number);
   return stop(l, number, false);
 }
 
@@ -463,6 +556,7 @@ static error *open_events(server_run *l)
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGHUP);
+  sigaddset(&set, SIGUSR2);
   l->report = wakeup_new();
   l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   l->fault = wakeup_new();
@@ -477,10 +571,16 @@ static void gpu_failed(void *context, int device, const char *what)
   wakeup_signal(((server_run *)context)->fault);
 }
 
-int life_run(const daemon_options *options, const access_rules *rules)
+int life_run(const reload *started)
 {
-  server_run l = {
-      .ports = {.options = options, .rules = rules}, .report = -1, .signals = -1, .fault = -1};
+  const daemon_options *options = started->options;
+  server_run l = {.ports = {.options = options, .rules = started->rules},
+                  .started = started,
+                  .report = -1,
+                  .signals = -1,
+                  .fault = -1};
+  l.taker = HANDOVER_NO_TAKER;
+  l.giver = HANDOVER_NO_GIVER;
   l.started_ns = clock_monotonic_ns();
   l.ports.orders.started_ns = l.started_ns;
   error *e = inherited_read(&l.ports.inherited); // before a descriptor of ours could be one of them
@@ -488,11 +588,14 @@ int life_run(const daemon_options *options, const access_rules *rules)
     return fail("taking the sockets of the service manager", e);
   e = open_events(&l);
   if (e == NULL)
+    e = successor_init(&l.successor, started->arguments);
+  if (e == NULL)
     e = server_setup(options, gpu_failed, &l, &l.ports.server); // which opens the log too
   for (size_t i = 0; i < options->warnings.count; i++)
     frontend_log_warning("%s", options->warnings.items[i]);
   if (e != NULL) {
     inherited_free(l.ports.inherited);
+    successor_fini(&l.successor);
     return fail(CREATING, e);
   }
   const char *what = "opening the ports";
@@ -504,6 +607,7 @@ int life_run(const daemon_options *options, const access_rules *rules)
     status = serve(&l);
   }
   shared_memory_free(l.ports.shared_memory);
+  successor_fini(&l.successor);
   close(l.report);
   close(l.signals);
   close(l.fault);

@@ -3,11 +3,10 @@
 #ifndef NEREID_DAEMON_LIFE_H
 #define NEREID_DAEMON_LIFE_H
 
-#include "daemon/access_rules.h"
-#include "daemon/options.h"
+#include "daemon/reload.h"
 
-// Serves until a signal comes or start-up fails; returns the exit status. SIGINT and SIGTERM must
-// be blocked in all threads.
-int life_run(const daemon_options *options, const access_rules *rules);
+// Serves until a signal comes or start-up fails; returns the exit status. SIGINT, SIGTERM,
+// SIGHUP and SIGUSR2 must be blocked in all threads. SIGHUP changes what `started` refers to.
+int life_run(const reload *started);
 
 #endif

@@ -27,6 +27,7 @@ import proc  # found where conftest says
 
 NO_GPU = 77
 READ = "GPU_CHECK_READ"  # of --read, for the steps
+RUNTIME = "GPU_CHECK_CUDA_RUNTIME"  # a directory with another CUDA runtime for Triton than its own
 LIMIT = "GPU_CHECK_SECONDS"  # of --seconds, for the steps
 SECONDS = int(os.environ.get(LIMIT, 60))  # of one step, and of what it waits for
 MIB = 1 << 20
@@ -53,6 +54,14 @@ class NotTried(Exception):
     pass
 
 
+class Lacking(Exception):
+    """The platform has none of it, and nereid another way."""
+
+
+NO_IPC = "this platform has no CUDA IPC"
+NO_REGIONS = "no regions of virtual memory: the device has none"
+
+
 def step(run):
     STEPS[run.__name__] = run
     return run
@@ -76,6 +85,8 @@ def probe(*arguments, variables=()):
     done = subprocess.run([PROBE, *arguments], capture_output=True, text=True, env=os.environ | dict(variables))
     found = json.loads(done.stdout) if done.stdout.startswith("{") else {}
     said = "; ".join(filter(None, (found.get("error"), done.stderr.strip())))  # the other process has the same stderr
+    if NO_IPC in said or NO_REGIONS in said:
+        raise Lacking(said)
     check(done.returncode == 0 and "error" not in found, said or f"gpu_probe ended with {done.returncode}")
     return found
 
@@ -335,36 +346,159 @@ def metrics():
     return {"total_mib": round(total / MIB), "used_mib": round(used / MIB), "watts": device["watts"]}
 
 
+def memory_of(client, size):
+    """Memory of another process, which a server can be told of."""
+    from cuda_memory import Memory
+    from gpus import DriverError
+
+    try:
+        return Memory(client, size)
+    except DriverError as failure:
+        if failure.code == 801:
+            raise Lacking(f"{NO_IPC}: clients use system shared memory")
+        raise
+
+
+def use_region(protocol, memory, data):
+    """Registers the memory twice wrongly, then right; the input is in its first half, the output in the second. p50 of 4 MiB."""
+    from tritonclient.utils import InferenceServerException
+
+    half = data.nbytes
+    memory.write(data.tobytes() + bytes(half))
+    for size, handle in ((2 * half + 4 * MIB, memory.handle), (2 * half, memory.handle[:60])):
+        with contextlib.suppress(InferenceServerException):
+            protocol.register("wrong", handle, size)
+            raise AssertionError(f"{size} bytes with a handle of {len(handle)} are registered")
+    protocol.register("r", memory.handle, 2 * half)
+    check(protocol.regions() == {"r": (0, 2 * half)}, f"the status has {protocol.regions()}")
+    call = [protocol.input(data.shape, "FP32", ("r", half, 0))], [protocol.output(("r", half, half))]
+    protocol.infer("m", *call)
+    check(memory.read(half, half) == data.tobytes(), "the output is not the input")
+    return p50_us(lambda: protocol.infer("m", *call), 50)
+
+
 @step
 def shared_memory():
-    """Memory of another process, in and out; sizes and handles that are wrong; a client that dies."""
-    from cuda_memory import Memory, Protocol
+    """Memory of another process, in and out, over both protocols; sizes and handles that are wrong; a client that dies."""
+    from cuda_memory import Protocol
     from gpus import Client
     from tritonclient.utils import InferenceServerException
 
-    data = random_tensor(MIB)
-    half = data.nbytes
+    data, figures = random_tensor(MIB), {}
+    before = first_device()["used_bytes"]
     with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server, \
-            Client(REAL) as client, Protocol("http", server).open() as triton:
-        memory = Memory(client, 2 * half)
-        memory.write(data.tobytes())
-        for size, handle in ((2 * half + 4 * MIB, memory.handle), (2 * half, memory.handle[:60])):
-            with contextlib.suppress(InferenceServerException):
-                triton.register("wrong", handle, size)
-                raise AssertionError(f"{size} bytes with a handle of {len(handle)} are registered")
-        triton.register("r", memory.handle, 2 * half)
-        call = [triton.input(data.shape, "FP32", ("r", half, 0))], [triton.output(("r", half, half))]
-        triton.infer("m", *call)
-        check(memory.read(half, half) == data.tobytes(), "the output is not the input")
-        figures = {"p50_4m_us": p50_us(lambda: triton.infer("m", *call), 50)}
-        client.kill()
+            Protocol("http", server).open() as over_http:
+        with Client(REAL) as client:
+            memory = memory_of(client, 2 * data.nbytes)
+            with Protocol("grpc", server).open() as over_grpc:
+                figures["grpc_p50_4m_us"] = use_region(over_grpc, memory, data)
+                over_grpc.unregister("r")
+            figures["p50_4m_us"] = use_region(over_http, memory, data)
+            client.kill()
+        places = [over_http.input(data.shape, "FP32", ("r", data.nbytes, 0))], [over_http.output(("r", data.nbytes, data.nbytes))]
         with contextlib.suppress(InferenceServerException):
-            triton.infer("m", *call)  # works or fails: the server goes on
-        triton.unregister("r")
-        over_http, other = http_client(server)
-        check((infer(over_http, other, "m", data) == data).all(), "after a client's death nothing works")
+            over_http.infer("m", *places)  # works or fails: the server goes on
+        over_http.unregister("r")
+        triton, other = http_client(server)
+        check((infer(triton, other, "m", data) == data).all(), "after a client's death nothing works")
         other.close()
+    wait_for("the GPU's memory as before", lambda: first_device()["used_bytes"] - before < MIB, deadline=SECONDS / 4)
     return figures
+
+
+def grpc_load(server, shared, elements, connections, seconds=3):
+    """Requests a second and p50 in µs of bench/grpc_load.c, whose tensors are in memory that the server knows."""
+    sys.path.append(str(BENCH))
+    import load
+    import sides
+
+    try:
+        program = sides.build_grpc_load()
+    except (OSError, subprocess.CalledProcessError) as why:
+        raise NotTried(f"bench/grpc_load.c is not compiled ({why}): scripts/setup")
+    with tempfile.TemporaryDirectory(prefix="nereid-gpu-") as name:
+        request = load.grpc_request(pathlib.Path(name), "m", random_tensor(elements), shared=shared)
+        found = load.grpc(program, server.grpc_port, request, (connections, 1), seconds)
+    return found["rps"], found["p50"]
+
+
+def places(region, size):
+    """Parameters of a tensor in a region, by its offset."""
+    return lambda offset: {"shared_memory_region": region, "shared_memory_byte_size": size, "shared_memory_offset": offset}
+
+
+def region_latency(server):
+    """p50 in µs of 4 KiB over gRPC that lie in a client's memory on the GPU, input and output."""
+    from cuda_memory import Protocol
+    from gpus import Client
+
+    with Client(REAL) as client, Protocol("http", server).open() as protocol:
+        memory = memory_of(client, 8192)
+        memory.write(bytes(8192))
+        protocol.register("r", memory.handle, 8192)
+        return grpc_load(server, places("r", 4096), 1024, 1)[1]
+
+
+@step
+def shared_memory_latency():
+    """G3: beside the copy itself."""
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server:
+        p50 = region_latency(server)
+    alone = probe("latency")["on_device_4k_p50_us"]
+    goal("G3 µs more than in-process", p50 - alone, most=15)
+    return {"grpc_p50_4k_us": p50, "alone_p50_4k_us": alone}
+
+
+@contextlib.contextmanager
+def identity_in_triton():
+    """Triton 2.51 with nereid's identity backend of build/release: its wheel has none."""
+    from grpc_sides import TritonOverGrpc
+    from python_sides import SideStarter
+
+    side = TritonOverGrpc()
+    runtime = os.environ.get(RUNTIME)
+    if not side.server.exists():
+        raise NotTried("Triton is not here: scripts/setup --all")
+    if not (side.build / "backends/identity/libtriton_identity.so").exists():
+        raise NotTried("Triton is given the identity backend of build/release, which is not there: scripts/build")
+    if runtime:
+        path = f"{os.environ['LD_LIBRARY_PATH']}:{runtime}:{side.variables['LD_LIBRARY_PATH']}"
+        side.variables = side.variables | {"LD_LIBRARY_PATH": path, "LD_PRELOAD": f"{runtime}/libcudart.so.12"}
+    with tempfile.TemporaryDirectory(prefix="triton-gpu-") as name:
+        directory = pathlib.Path(name)
+        for part in ("models", "backends"):
+            (directory / part).mkdir()
+        make_identity(directory / "models", "m", more=ON_GPU)
+        starter = SideStarter(side, side.backends(directory / "backends"), directory)
+        try:
+            yield starter(directory / "models", flags=["--load-model=m"])
+        finally:
+            starter.stop_all()
+
+
+@step
+def triton_shared_memory():
+    """The same memory in Triton 2.51: nereid's part of its p50."""
+    with identity_in_triton() as server:
+        theirs = region_latency(server)
+    with server_with(lambda models: make_identity(models, "m", more=ON_GPU), flags=("--allow-client-shm=true",)) as server:
+        ours = region_latency(server)
+    return {"p50_ratio": round(ours / theirs, 2), "grpc_p50_4k_us": ours, "triton_grpc_p50_4k_us": theirs}
+
+
+@step
+def overlap():
+    """G5: two instances with 4 MiB in the host's shared memory, beside a loop with two buffers that copies the same way."""
+    from client_memory import region, register
+
+    alone = probe("overlap")
+    size = alone["tensor_bytes"]
+    more = "instance_group [ { kind: KIND_GPU count: 2 } ]"
+    with region(2 * size) as shared, server_with(lambda models: make_identity(models, "m", more=more), flags=("--allow-client-shm=true",)) as server:
+        check(register(server, "r", shared.key, 2 * size).status == 200, "the memory is not registered")
+        rate, _ = grpc_load(server, places("r", size), size // 4, 4)
+    goal("G5 part of the loop's throughput", rate / alone["tensors_s"], least=0.95)
+    return {"tensors_s": round(rate, 1), "alone_tensors_s": alone["tensors_s"]}
 
 
 # ---- frameworks ----
@@ -576,6 +710,8 @@ def run_one(name):
         row = {"result": "passed", "figures": STEPS[name](), "goals": REACHED}
     except NotTried as why:
         row = {"result": "not tried", "why": str(why)}
+    except Lacking as why:
+        row = {"result": "lacking", "why": str(why)}
     except Exception as why:  # noqa: BLE001: whatever it is, it is the row
         row = {"result": "lacking" if name in OTHER_WAYS else "failed", "why": (str(why) or type(why).__name__).strip()[-1000:]}
     print("\n" + json.dumps(row))
@@ -596,6 +732,16 @@ def run_step(name, seconds):
             os.killpg(process.pid, signal.SIGKILL)  # what it has left
         process.communicate()
     return row | {"step": name, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def build():
+    """build/release, unless the caller has named a build: a machine with a GPU may have no compiler."""
+    if "NEREID_BUILD" not in os.environ:
+        done = subprocess.run([ROOT / "scripts/build"], stdout=sys.stderr)
+        if done.returncode != 0:
+            sys.exit("scripts/build has failed: run scripts/setup, or name a build by NEREID_BUILD")
+    if not PROBE.exists():
+        sys.exit(f"{PROBE} is missing: NEREID_BUILD names no whole build")
 
 
 def text_of(row):
@@ -619,8 +765,7 @@ def main():
     unknown = set(given.steps) - STEPS.keys()
     if unknown:
         parser.error(f"no such step: {' '.join(sorted(unknown))}")
-    if not PROBE.exists():
-        sys.exit(f"{PROBE} is missing: run scripts/build first, or name the build by NEREID_BUILD")
+    build()
     found = subprocess.run([PROBE, "devices"], capture_output=True, text=True)
     if found.returncode == NO_GPU:
         print(found.stderr.strip())

@@ -173,6 +173,18 @@ static void say_usage(TRITONBACKEND_ModelInstance *instance, int32_t device)
   SAY(TRITONSERVER_BufferAttributesDelete(usage), "done");
 }
 
+static void say_secondary_devices(TRITONBACKEND_ModelInstance *instance)
+{
+  uint32_t count = 0;
+  SAY(TRITONBACKEND_ModelInstanceSecondaryDeviceCount(instance, &count), "%u", count);
+  for (uint32_t i = 0; i <= count; i++) { // the last one is not there
+    const char *kind = NULL;
+    int64_t id = -1;
+    SAY(TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(instance, i, &kind, &id),
+        "%s %" PRId64, kind, id);
+  }
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
 {
   const char *name = NULL, *policy = NULL;
@@ -189,6 +201,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
   SAY(TRITONBACKEND_ModelInstanceHostPolicy(instance, &message), "of the instance");
   TRY(TRITONSERVER_MessageSerializeToJson(message, &policy, &size));
   fprintf(calls, "policy %.*s\n", (int)size, policy);
+  say_secondary_devices(instance);
   if (driver.cuDeviceGet(&handle, device) != 0 ||
       driver.cuDevicePrimaryCtxRetain(&context, handle) != 0 ||
       driver.cuCtxSetCurrent(context) != 0)

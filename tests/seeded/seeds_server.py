@@ -71,9 +71,6 @@ ENSEMBLES = [
     Seed("any_shape_fits_a_step", "an ensemble is taken whose tensors do not fit", "src/config/validate_steps.c",
          "  if (a->batching == b->batching)\n    return false;\n", "  if (a->batching == b->batching)\n    return true;\n",
          e2e("test_ensemble_loads.py", "taken_or_refused and nereid and shape")),
-    Seed("steps_are_evicted_alone", "an ensemble serves on without its step", "src/core/dependents.c",
-         "      if (!dependents_unload_idle(s, ensemble))\n        return false;\n", "      break;\n",
-         e2e("test_ensemble_loads.py", "evicted")),
     Seed("steps_under_way_go_on", "a cancellation does not reach the steps under way", "src/core/ensemble_run.c",
          "    error_free(submit_cancel(found->request)); // it was submitted\n", "",
          e2e("test_ensembles_life.py", "reaches")),
@@ -259,8 +256,7 @@ REQUESTS = [
          "at += labels.data[at] == '\\\\' ? 2 : 1;", "at++;",
          unit("metrics_test")),
     Seed("request_lost_at_the_stop", "request lost: a connection with unread bytes is closed at the stop", "src/frontend/http/transport/http_registry.c",
-         "(state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c))",
-         "(state != CONNECTION_IDLE && state != CONNECTION_HEADERS))",
+         "is_used(c, quiet_ms) ||\n      has_unread_bytes(c))", "is_used(c, quiet_ms))",
          e2e("test_start_stop.py", "came_before_the_stop")),
     Seed("request_lost_while_read", "request lost: one that its loop is reading is closed at the stop", "src/frontend/http/transport/http_loop.c",
          "    atomic_store(&all->loops[i].closes_idle, true);\n    loop_core_wake(&all->loops[i].core);",
@@ -439,7 +435,7 @@ CACHE = [
          "  add_bytes(hash, input->given_dims, input->given_dim_count * sizeof(int64_t));", "",
          e2e("test_cache.py", "what_the_model_may_see")),
     Seed("what_was_not_copied_is_an_answer", "hostile library: half an answer is one, where it says that all is well", "src/core/model_cache.c",
-         "    response_free(self->r);\n    self->r = NULL;\n  }\n  return e;", "  }\n  return e;",
+         "    response_free(c->r);\n    c->r = NULL;\n  }\n  return e;", "  }\n  return e;",
          e2e("test_cache_libraries.py", "whatever_the_library_does")),
     Seed("errors_are_kept", "a cache keeps an error as an empty answer", "src/core/model_cache.c",
          "r->failure == NULL && (flags", "(flags",
@@ -452,8 +448,6 @@ CACHE = [
          unit("redis_test")),
 ]
 
-ALL = CACHE + PATHS + CONFIGURATION + LIBRARIES + REQUESTS + RESOURCES + RACES + BLOCKING + CHANGES + AGENTS + DEMAND + VERSIONS + ISOLATED
-ALL = PATHS + ENSEMBLES + CONFIGURATION + LIBRARIES + REQUESTS + RESOURCES + RACES + BLOCKING + CHANGES + AGENTS + DEMAND + VERSIONS + ISOLATED
 BATCHES = [
     Seed("item_shapes_overflow", "heap overflow: the shapes of very many empty rows are more than was counted", "backends/common/backend_batch_tensors.c",
          "    if (__builtin_mul_overflow(rows, rank, &shape->dims[0]))", "    if ((shape->dims[0] = (int64_t)((uint64_t)rows * (uint64_t)rank)) < 0)",
@@ -475,4 +469,23 @@ BATCHES = [
          e2e("test_gpu_states.py", "regions_go_from")),
 ]
 
-ALL = PATHS + CONFIGURATION + LIBRARIES + REQUESTS + RESOURCES + RACES + BLOCKING + CHANGES + AGENTS + DEMAND + VERSIONS + ISOLATED + BATCHES
+UPGRADES = [
+    Seed("upgrade_removes_the_file", "upgrade: the file of a Unix socket goes with the server that lent it", "src/frontend/common/net/listen.c",
+         "s->path != NULL && !s->lent && lstat(", "s->path != NULL && lstat(",
+         unit("handover_test")),
+    Seed("upgrade_flaps", "upgrade: the old server says that it is not ready", "src/frontend/common/net/listener.c",
+         "  atomic_store(&l->retired, true);", "  atomic_store(&l->retired, true);\n  listener_announce_stop(l);",
+         e2e("test_upgrade.py", "no_request_fails")),
+    Seed("upgrade_for_everybody", "upgrade: another user gets the sockets", "src/daemon/handover_link.c",
+         "peer.uid != geteuid()", "peer.uid == (uid_t)-1",
+         e2e("test_upgrade.py", "another_user")),
+    Seed("upgrade_ends_streams", "upgrade: a stream's next request is turned away", "src/frontend/common/net/listener.c",
+         "  listen_remove(&l->socket);\n  l->protocol->retire", "  drain_begin(&l->drain);\n  l->protocol->retire",
+         e2e("test_upgrade.py", "what_has_begun")),
+    Seed("old_key_stays", "SIGHUP: a key that was replaced still opens", "src/frontend/common/policy/access_policy.c",
+         "&now_of(set)->of[category]", "&set->of[category]",
+         e2e("test_sighup.py", "keys_change")),
+]
+
+ALL = (PATHS + CACHE + ENSEMBLES + CONFIGURATION + LIBRARIES + REQUESTS + RESOURCES + RACES + BLOCKING + CHANGES + AGENTS + DEMAND + VERSIONS
+       + ISOLATED + BATCHES + UPGRADES)

@@ -226,7 +226,7 @@ ACCESS = [
          "  if (!access_check_key(x, match.category))", "  if (match.route != NULL && !access_check_key(x, match.category))",
          e2e("test_restricted.py", "before_the_method")),
     Seed("certificate_not_required", "authorisation: TLS without a client's certificate is taken", "src/frontend/http/transport/http_loop.c",
-         "  if (session != NULL && tls->root != NULL)\n    require_certificate(session);", "  (void)require_certificate;",
+         "  if (tls->root != NULL)\n    require_certificate(session);", "  (void)require_certificate;",
          e2e("test_tls.py", "mutual_refuses and None")),
     Seed("certificate_of_anybody", "authorisation: any client's certificate is taken", "src/frontend/http/transport/http_loop.c",
          "  gnutls_session_set_verify_cert2(session, &wanted, 1, 0);", "",

@@ -154,14 +154,16 @@ static void add_driver(string_list *self)
   dlclose(library);
 }
 
+// WSL2 has its GPUs behind one device of its own.
 static void add_devices(string_list *self)
 {
-  glob_t found;
-  if (glob("/dev/nvidia*", 0, NULL, &found) != 0)
-    return;
-  for (size_t i = 0; i < found.gl_pathc; i++)
-    string_list_add_format(self, "--device=%s", found.gl_pathv[i]);
+  glob_t found = {0};
+  if (glob("/dev/nvidia*", 0, NULL, &found) == 0)
+    for (size_t i = 0; i < found.gl_pathc; i++)
+      string_list_add_format(self, "--device=%s", found.gl_pathv[i]);
   globfree(&found);
+  if (access("/dev/dxg", F_OK) == 0)
+    string_list_add_format(self, "--device=/dev/dxg");
 }
 
 // Besides the model's file its neighbours are readable; if the file is a link, also those of its

@@ -9,7 +9,8 @@
 #include "frontend/grpc/service/methods.h"
 #include "frontend/grpc/transport/loops.h"
 
-#define PAUSE_NS UINT64_C(1000000)
+#define PAUSE_NS        UINT64_C(1000000)
+#define RETIRE_PAUSE_NS UINT64_C(20000000)
 
 static error *start(listener *l)
 {
@@ -17,6 +18,19 @@ static error *start(listener *l)
   g->find_method = methods_find;
   RETURN_IF_ERROR(infer_tensors_make_allocator(&l->allocator));
   return grpc_loops_new(l, &call_stream_handlers, &g->loops);
+}
+
+static void begin_accepting(listener *l)
+{
+  grpc_loops_accept(grpc_server_of(l)->loops);
+}
+
+static void retire_until(listener *l, uint64_t deadline_ns)
+{
+  grpc_loops *loops = grpc_server_of(l)->loops;
+  grpc_loops_retire(loops);
+  while (clock_monotonic_ns() < deadline_ns && atomic_load(&loops->connections) > 0)
+    clock_sleep_until(clock_monotonic_ns() + RETIRE_PAUSE_NS);
 }
 
 static size_t drain_until(listener *l, uint64_t deadline_ns)
@@ -47,6 +61,8 @@ static void free_parts(listener *l)
 const listener_protocol grpc_protocol = {.name = "gRPC",
                                          .size = sizeof(grpc_server),
                                          .start = start,
+                                         .accept = begin_accepting,
+                                         .retire = retire_until,
                                          .drain = drain_until,
                                          .stop = stop,
                                          .free = free_parts};

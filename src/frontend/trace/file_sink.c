@@ -3,7 +3,10 @@
 // used up, its traces so far become a file `path`.0 and so on; other traces are in `path`. That
 // file is a complete array at any time, because its last byte, "]", moves. It is written at
 // FLUSH_BYTES, when a setting is replaced, and at the end. Traces for a file of their own are held
-// until it is complete, HELD_BYTES at most. The exporter's thread.
+// until it is complete, HELD_BYTES at most. Two servers may run for a while with the same file
+// (docs/upgrading.md): the one that opens it second writes to `path`.<process> instead. The
+// exporter's thread.
+#include "base/cleanup.h"
 #include "base/container_of.h"
 #include "base/files.h"
 #include "frontend/common/observe/frontend_log.h"
@@ -14,6 +17,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define FLUSH_BYTES (1u << 20)
@@ -39,9 +43,39 @@ static bool write_at(int descriptor, slice text, uint64_t offset)
 
 // O_NONBLOCK: opening a pipe without a reader must fail, because a write would block the server's
 // end.
-static int open_trace_file(const char *path)
+static int open_file(const char *path, int flags)
 {
-  return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+  return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0666);
+}
+
+// A file that another process writes stays as it is. Where locks are not known, there is none.
+static bool is_anothers(int descriptor)
+{
+  return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+static int open_beside(const char *path)
+{
+  AUTO_BUFFER buffer name = BUFFER_EMPTY;
+  buffer_append_format(&name, "%s.%d", path, (int)getpid());
+  AUTO_FREE char *own = buffer_take_text(&name);
+  if (own == NULL)
+    return -1;
+  frontend_log_warning("another process writes traces to '%s': this one's go to '%s'", path, own);
+  return open_file(own, O_TRUNC);
+}
+
+// Opens and empties the file of all traces.
+static int open_shared(const char *path)
+{
+  int descriptor = open_file(path, 0);
+  if (descriptor >= 0 && is_anothers(descriptor)) {
+    close(descriptor);
+    return open_beside(path);
+  }
+  if (descriptor >= 0)
+    (void)!ftruncate(descriptor, 0); // a pipe has no length
+  return descriptor;
 }
 
 // Logs one line until a write succeeds again.
@@ -58,7 +92,7 @@ static void note_result(file_sink *f, bool succeeded, const char *path)
 static bool append(file_sink *f, const buffer *text)
 {
   if (f->descriptor < 0) {
-    f->descriptor = open_trace_file(f->path);
+    f->descriptor = open_shared(f->path);
     f->size = 0;
   }
   if (f->descriptor < 0)
@@ -80,7 +114,7 @@ static bool append(file_sink *f, const buffer *text)
 
 static bool write_own(const char *path, const buffer *text)
 {
-  int descriptor = open_trace_file(path);
+  int descriptor = open_file(path, O_TRUNC);
   if (descriptor < 0)
     return false;
   bool written = write_at(descriptor, SLICE("["), 0) &&

@@ -20,6 +20,8 @@ MODELS = {
     "one": "instance_group { kind: KIND_GPU gpus: [ 1 ] name: 'g' }",
     "auto": "instance_group { kind: KIND_AUTO }",
     "policy": "instance_group { kind: KIND_GPU gpus: [ 0 ] host_policy: 'p' }",
+    "secondary": "instance_group { kind: KIND_GPU gpus: [ 0 ] secondary_devices [ { kind: KIND_NVDLA device_id: 1 }, "
+                 "{ kind: KIND_NVDLA device_id: 9007199254740993 } ] }",
     "sequence": STATE + "instance_group { kind: KIND_GPU gpus: [ 0 ] }",
 }
 REFUSED = {
@@ -91,6 +93,13 @@ def test_each_call_is_answered_as_by_triton(answers, model):
     for other, other_groups, _ in list(answers.values())[1:]:
         assert without_ours(said[model]) == other[model]
         assert groups[model] == other_groups[model]
+
+
+def test_secondary_devices_are_handed_on(answers):
+    said, groups, _ = answers["nereid"]
+    lines = [line.split(": ", 1)[1] for line in said["secondary"] if line.startswith("TRITONBACKEND_ModelInstanceSecondaryDevice")][:4]
+    assert lines[:3] == ["2", "KIND_NVDLA 1", "KIND_NVDLA 9007199254740993"] and lines[3].startswith("Invalid argument: ")
+    assert [device["device_id"] for device in groups["secondary"][0]["secondary_devices"]] == ["1", "9007199254740993"]
 
 
 @pytest.mark.parametrize("model", REFUSED)

@@ -282,6 +282,17 @@ def test_the_start_lists_the_gpus_and_why_one_is_not_used(start_server, reposito
     assert rest[-1][0] in ("1", "") and "not used: less than the" in log
 
 
+def test_settings_of_gpus_that_are_not_there_are_named(start_server, repository, tmp_path):
+    settings = ("cuda-memory-pool-byte-size={}:1048576", "cuda-virtual-address-size={}:1048576", "model-load-gpu-limit={}:0.5")
+    flags = [f"--{setting.format(device)}" for setting in settings for device in (1, 2)]
+    make_placed(repository)
+    log = start_server(repository, flags=flags, variables=fake_gpus(tmp_path, 2).variables).log
+    for setting in settings:
+        assert f"--{setting.split('=')[0]} has no effect on GPU 2: CUDA shows 2" in log
+    assert "on GPU 1" not in log
+    assert "has no effect on GPU" not in start_server(repository, flags=flags, variables=WITHOUT_GPUS).log
+
+
 BROKEN = {
     "it does not start": (dict(function="cuInit", code=999, times=0), (), "the NVIDIA driver does not start: unknown error"),
     "it does not say what there is": (dict(function="cuDeviceGetCount", code=3, times=0), (), "unable to get number of CUDA devices: "),

@@ -392,8 +392,13 @@ def test_what_a_provider_lacks_is_named_with_the_line_for_pip(start_server, repo
     assert played.gpus.counters()["contexts.0"] == 0
 
 
-def test_what_only_some_models_need_is_a_warning(start_server, repository, tmp_path):
-    played = Played(tmp_path, packages=copy_of_packages(tmp_path, "nvidia/cudnn/lib/libcudnn.so.9"))
+@pytest.mark.parametrize("runtime", ["beside it", "within it"])
+def test_what_only_some_models_need_is_a_warning(start_server, repository, tmp_path, runtime):
+    packages = copy_of_packages(tmp_path, "nvidia/cudnn/lib/libcudnn.so.9")
+    if runtime == "within it":  # so that no libcudart says which CUDA it is
+        provider = packages / "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+        provider.write_bytes(provider.read_bytes().replace(b"libcudart.so.13", b"libcurand.so.10"))
+    played = Played(tmp_path, packages=packages)
     save(repository, "m", "instance_group [{ kind: KIND_GPU count: 2 }]\n")  # two sessions
     save(repository, "n", GPU)
     server = start(start_server, repository, played)
@@ -401,6 +406,17 @@ def test_what_only_some_models_need_is_a_warning(start_server, repository, tmp_p
     assert "pip install nvidia-cudnn-cu13 nvidia-cufft nvidia-cuda-nvrtc" in server.log
     with client_of(server) as client:
         doubled(client, "m", rows(2))
+
+
+def test_a_provider_that_links_an_older_cudnn_needs_no_other(start_server, repository, tmp_path):
+    packages = copy_of_packages(tmp_path, "nvidia/cudnn/lib/libcudnn.so.9")
+    newer = (PACKAGES / "nvidia/cudnn/lib/libcudnn.so.9").read_bytes()
+    (packages / "nvidia/cudnn/lib/libcudnn.so.8").write_bytes(newer.replace(b"libcudnn.so.9", b"libcudnn.so.8"))
+    provider = packages / "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+    provider.write_bytes(provider.read_bytes().replace(b"libcurand.so.10", b"libcudnn.so.8\0\0"))
+    save(repository, "m", GPU)
+    server = start(start_server, repository, Played(tmp_path, packages=packages))
+    assert "pip install nvidia-cufft nvidia-cuda-nvrtc" in server.log and "libcudnn.so.9" not in server.log
 
 
 def test_a_library_that_does_not_open_says_why(start_server, repository, tmp_path):

@@ -189,7 +189,8 @@ def test_a_tensor_that_is_handed_on_is_not_copied_in_the_worker(gpus, region):
     done = gpus.counters().since(before)
     assert done["copies_on_device"] == 2
     # Others were given the input: the device is awaited before its memory is used again (with Python 3.13 twice).
-    assert 1 <= done["cuCtxSynchronize"] <= 2
+    # The worker may do so after it has answered.
+    assert wait_for("the device is awaited", lambda: gpus.counters().since(before)["cuCtxSynchronize"]) <= 2
 
 
 @pytest.mark.parametrize("kept", ["capsule", "input", "request", "output", "object"])

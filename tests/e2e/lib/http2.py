@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/2 as frames: what a hostile gRPC client writes, and what came back."""
 import re
-import select
 import socket
 import struct
 import time
@@ -10,6 +9,7 @@ import urllib.parse
 import hpack
 import proc
 from conftest import DEADLINE, PATIENCE
+from wire import ready
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
@@ -151,7 +151,7 @@ class Connection:
         view, end = memoryview(b"".join(parts)), time.monotonic() + PATIENCE
         self.writing = True  # what the server asks for meanwhile is answered between frames
         while len(view) > 0:
-            readable, writable, _ = select.select([] if self.closed else [self.socket], [self.socket], [], 1)
+            readable, writable = ready(self.socket, not self.closed, True, 1)
             assert time.monotonic() < end, f"{len(view)} bytes were not taken"
             if readable:
                 self._read()
@@ -225,7 +225,7 @@ class Connection:
 
     def socket_has_input(self, seconds):
         pending = getattr(self.socket, "pending", lambda: 0)
-        return pending() > 0 or select.select([self.socket], [], [], seconds)[0]
+        return pending() > 0 or ready(self.socket, True, False, seconds)[0]
 
     def await_close(self, deadline=PATIENCE):
         """What the server said last: (code, text) of its GOAWAY, or None."""

@@ -2,6 +2,7 @@
 """HTTP as bytes: what a hostile client writes, and what came back, read strictly."""
 import json
 import re
+import select
 import socket
 import struct
 import time
@@ -27,6 +28,15 @@ class Reply:
 
     def __repr__(self):
         return f"<{self.status} {self.body[:120]!r}>"
+
+
+def ready(socket, reads, writes, seconds):
+    """Whether it has input, or is closed, and whether it takes output. As select, which knows no descriptor above 1023: a process of tests has more."""
+    poll = select.poll()
+    poll.register(socket, reads * select.POLLIN | writes * select.POLLOUT)
+    events = dict(poll.poll(seconds * 1000)).get(socket.fileno(), 0)
+    ended = events & (select.POLLHUP | select.POLLERR)
+    return reads and bool(events & select.POLLIN or ended), writes and bool(events & select.POLLOUT or ended)
 
 
 def connect(server, port=None, receive_buffer=None):

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import random
 import resource
-import select
 import socket
 import time
 
@@ -18,7 +17,7 @@ import pytest
 from conftest import DEADLINE, EVERYTHING, make_identity, wait_for
 from oracle import CANARY_PAUSE, MIB, Canary, check_growth, cpu_seconds, resources, rss, survives
 from safety import on_threads
-from wire import CANARY, CANARY_BODY, LIVE, connect, receive_reply, request, reset, send, take_reply
+from wire import CANARY, CANARY_BODY, LIVE, connect, ready, receive_reply, request, reset, send, take_reply
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -394,6 +393,6 @@ def test_clients_that_leave_while_the_model_runs(start_server, repository):
             client = connect(server)
             send(client, CANARY.replace(b"models/canary", b"models/slow"))
             if i % 3 == 0:
-                select.select([client], [], [], 0.002 * (i % 7))
+                ready(client, True, False, 0.002 * (i % 7))
             reset(client) if i % 2 else client.close()
         survival.sent.clear()

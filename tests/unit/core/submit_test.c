@@ -156,6 +156,17 @@ static void warm_up(instance *i, request *r)
   submit_to_instance(i, &r, 1);
 }
 
+// A request that the instance has taken.
+static void execute_one(instance *i)
+{
+  request *taken = make_request();
+  assert_null(request_prepare(taken));
+  i->items[0] = &taken->item;
+  taken->factory->answer_owed = true;
+  request_set_state(taken, REQUEST_PENDING);
+  execute(i, 1);
+}
+
 static void an_instance_that_warms_up_executes_nothing_of_clients(void **state)
 {
   request *client = *state;
@@ -170,12 +181,29 @@ static void an_instance_that_warms_up_executes_nothing_of_clients(void **state)
   warm_up(&i, make_request());
   assert_true(begun_count == 1 && answers == 1);
   assert_int_equal(scheduler_pending(i.scheduler), 1);
-  request *sample = make_request();
-  assert_null(request_prepare(sample));
-  i.items[0] = &sample->item;
-  sample->factory->answer_owed = true;
-  request_set_state(sample, REQUEST_PENDING);
-  execute(&i, 1); // as any request: the client's is executed with it
+  execute_one(&i); // as any request: the client's is executed with it
+  assert_true(begun_count == 3 && begun[2] == client && answers == 3);
+  instance_free_room(&i);
+  scheduler_free(i.scheduler);
+  model_unref(&played);
+}
+
+static void what_waits_is_left_to_an_instance_of_the_same_queue_only(void **state)
+{
+  request *client = *state;
+  instance i = {.shared = &played.shared};
+  const scheduler_config plain = {0};
+  assert_null(scheduler_new(&plain, clock_system(), NULL, refuse_item, NULL, &i.scheduler));
+  played.shared.scheduler = i.scheduler;
+  played.shared.instance_count = 2;
+  assert_null(instance_make_room(&i, 1));
+  queue_kind = QUEUE_KEEPS;
+  client->may_run_inline = true;
+  assert_null(submit_request(client, NULL));
+  execute_one(&i);
+  assert_int_equal(begun_count, 1); // the client's is the other instance's
+  played.shared.scheduler = NULL;   // as with sequences: each instance has a queue of its own
+  execute_one(&i);
   assert_true(begun_count == 3 && begun[2] == client && answers == 3);
   instance_free_room(&i);
   scheduler_free(i.scheduler);
@@ -220,6 +248,8 @@ int main(void)
           tear_down),
       cmocka_unit_test_setup_teardown(an_instance_that_warms_up_executes_nothing_of_clients, set_up,
                                       tear_down),
+      cmocka_unit_test_setup_teardown(what_waits_is_left_to_an_instance_of_the_same_queue_only,
+                                      set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,6 +279,16 @@ static void slices_are_named_by_their_own_uuid(void **state)
   assert_string_equal(d[1].uuid, "MIG-f4ce0000-0000-4000-8000-000000000002");
 }
 
+// The next fill of this device hangs: a stream of another one may still have its call before it.
+static void play_hang(int device)
+{
+  char fault[128];
+  snprintf(fault, sizeof(fault),
+           "{\"function\": \"cuMemsetD8Async\", \"device\": %d, \"later\": true, \"hang\": true}",
+           device);
+  play("", fault);
+}
+
 static void a_stream_that_hangs_is_waited_for_no_longer_than_asked(void **state)
 {
   (void)state;
@@ -291,7 +301,7 @@ static void a_stream_that_hangs_is_waited_for_no_longer_than_asked(void **state)
   assert_good(gpu_pool_take(pool, 8, &memory));
   assert_good(gpu_stream_new(GOOD, 0, &stream));
   assert_good(gpu_event_new(GOOD, &event));
-  play("", "{\"function\": \"cuMemsetD8Async\", \"later\": true, \"hang\": true}");
+  play_hang(GOOD);
   assert_good(gpu_fill(memory, GOOD, 1, 8, stream));
   assert_good(gpu_event_record(event, stream));
   assert_good(gpu_event_wait(event, 2000, &done));
@@ -320,7 +330,7 @@ static void hang(hung *h, int device)
   assert_good(gpu_pool_take(h->pool, 8, &h->memory));
   assert_good(gpu_stream_new(device, 0, &h->stream));
   assert_good(gpu_event_new(device, &h->event));
-  play("", "{\"function\": \"cuMemsetD8Async\", \"later\": true, \"hang\": true}");
+  play_hang(device);
   assert_good(gpu_fill(h->memory, device, 1, 8, h->stream));
   assert_good(gpu_event_record(h->event, h->stream));
 }

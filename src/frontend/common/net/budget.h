@@ -20,7 +20,7 @@
 #define BUDGET_ANSWERS_FULL  "the server holds as many bytes of answers as it may, try again later"
 
 typedef struct byte_budget {
-  size_t limit; // for requests; see budget_take_work for the rest
+  _Atomic size_t limit; // for requests; see budget_take_work for the rest
   _Atomic size_t used;
 } byte_budget;
 

@@ -225,6 +225,20 @@ static error *name_given_unix(const struct sockaddr_un *address, socklen_t size,
   return out_of_memory_if(s->where);
 }
 
+static error *open_given_unix(const listen_options *options, const struct sockaddr_un *address,
+                              socklen_t size, listen_socket *s)
+{
+  RETURN_IF_ERROR(name_given_unix(address, size, s));
+  if (options->given_file != 0) {
+    s->path = text_copy(slice_of(s->where + strlen(LISTEN_UNIX_PREFIX)));
+    RETURN_IF_ERROR(out_of_memory_if(s->path));
+    s->device = options->given_device;
+    s->file = options->given_file;
+    s->lent = true;
+  }
+  return listen(s->socket_fd, LISTEN_BACKLOG) == 0 ? NULL : cannot_listen(s->where, errno);
+}
+
 static error *open_given(const listen_options *options, listen_socket *s)
 {
   struct sockaddr_storage where;
@@ -238,10 +252,8 @@ static error *open_given(const listen_options *options, listen_socket *s)
   if (fcntl(s->socket_fd, F_SETFD, FD_CLOEXEC) != 0 ||
       fcntl(s->socket_fd, F_SETFL, O_NONBLOCK) != 0)
     return cannot_listen("a given socket", errno);
-  if (where.ss_family == AF_UNIX) {
-    RETURN_IF_ERROR(name_given_unix((struct sockaddr_un *)&where, size, s));
-    return listen(s->socket_fd, LISTEN_BACKLOG) == 0 ? NULL : cannot_listen(s->where, errno);
-  }
+  if (where.ss_family == AF_UNIX)
+    return open_given_unix(options, (struct sockaddr_un *)&where, size, s);
   int failure =
       getnameinfo((struct sockaddr *)&where, size, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
   if (failure != 0)
@@ -252,6 +264,57 @@ static error *open_given(const listen_options *options, listen_socket *s)
   snprintf(name, sizeof(name), where.ss_family == AF_INET6 ? "[%s]" : "%s", host);
   RETURN_IF_ERROR(set_where(s, name, 0));
   return listen_tcp(options->address != NULL ? options->address : name, s);
+}
+
+// ---- whose address is it ----
+
+static bool is_at_unix(const char *name, const struct sockaddr_un *where, socklen_t size,
+                       uint64_t device, uint64_t file)
+{
+  struct sockaddr_un wanted;
+  socklen_t wanted_size;
+  struct stat status;
+  AUTO_ERROR error *e = listen_unix_address(name, &wanted, &wanted_size);
+  if (e != NULL || size != wanted_size || memcmp(&wanted, where, size) != 0)
+    return false;
+  return name[0] == '@' ||
+         (stat(name, &status) == 0 && status.st_dev == device && status.st_ino == file);
+}
+
+static bool is_at_tcp(const struct addrinfo *wanted, const struct sockaddr_storage *where)
+{
+  if (wanted->ai_family != where->ss_family)
+    return false;
+  if (where->ss_family == AF_INET) {
+    const struct sockaddr_in *a = (const struct sockaddr_in *)(const void *)wanted->ai_addr;
+    const struct sockaddr_in *b = (const struct sockaddr_in *)(const void *)where;
+    return a->sin_addr.s_addr == b->sin_addr.s_addr &&
+           (a->sin_port == 0 || a->sin_port == b->sin_port);
+  }
+  const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)(const void *)wanted->ai_addr;
+  const struct sockaddr_in6 *b = (const struct sockaddr_in6 *)(const void *)where;
+  return memcmp(&a->sin6_addr, &b->sin6_addr, sizeof(a->sin6_addr)) == 0 &&
+         a->sin6_scope_id == b->sin6_scope_id &&
+         (a->sin6_port == 0 || a->sin6_port == b->sin6_port);
+}
+
+bool listen_is_at(const listen_options *options, int socket_fd, uint64_t device, uint64_t file)
+{
+  struct sockaddr_storage where = {0};
+  socklen_t size = sizeof(where);
+  struct addrinfo *found;
+  if (getsockname(socket_fd, (struct sockaddr *)&where, &size) != 0)
+    return false;
+  if (listen_is_unix(options->address))
+    return where.ss_family == AF_UNIX &&
+           is_at_unix(options->address + strlen(LISTEN_UNIX_PREFIX),
+                      (const struct sockaddr_un *)(const void *)&where, size, device, file);
+  AUTO_ERROR error *e = resolve(options->address, options->port, &found);
+  if (e != NULL)
+    return false;
+  bool same = is_at_tcp(found, &where);
+  freeaddrinfo(found);
+  return same;
 }
 
 // ---- all ----
@@ -273,11 +336,21 @@ error *listen_open(const listen_options *options, listen_socket *s)
 void listen_remove(listen_socket *s)
 {
   struct stat status;
-  if (s->path != NULL && lstat(s->path, &status) == 0 && status.st_dev == s->device &&
+  if (s->path != NULL && !s->lent && lstat(s->path, &status) == 0 && status.st_dev == s->device &&
       status.st_ino == s->file)
     unlink(s->path);
   free(s->path);
   s->path = NULL;
+}
+
+void listen_lend(listen_socket *s)
+{
+  s->lent = true;
+}
+
+void listen_own(listen_socket *s)
+{
+  s->lent = false;
 }
 
 void listen_close(listen_socket *s)

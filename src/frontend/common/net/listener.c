@@ -60,6 +60,32 @@ error *listener_new(const listener_protocol *protocol, const listener_options *o
   return failure;
 }
 
+void listener_set_limits(listener *l, const listener_options *options)
+{
+  if (l == NULL)
+    return;
+  listener_options *to = &l->options;
+  to->connection_limit = connection_limit(l->protocol, options->connection_limit);
+  to->max_inflight_bytes =
+      options->max_inflight_bytes != 0 ? options->max_inflight_bytes : machine_memory() / 4;
+  l->budget.limit = to->max_inflight_bytes;
+  to->body_timeout_ms = options->body_timeout_ms;
+  to->write_timeout_ms = options->write_timeout_ms;
+  to->max_input_size = options->max_input_size;
+  to->limit_whole_body = options->limit_whole_body;
+  to->header_timeout_ms = options->header_timeout_ms;
+  to->min_rate = options->min_rate;
+  to->idle_timeout_ms = options->idle_timeout_ms;
+  to->handshake_timeout_ms = options->handshake_timeout_ms;
+  to->keepalive_time_ms = options->keepalive_time_ms;
+  to->keepalive_timeout_ms = options->keepalive_timeout_ms;
+  to->keepalive_without_calls = options->keepalive_without_calls;
+  to->min_ping_interval_ms = options->min_ping_interval_ms;
+  to->max_ping_strikes = options->max_ping_strikes;
+  to->max_connection_age_ms = options->max_connection_age_ms;
+  to->max_connection_age_grace_ms = options->max_connection_age_grace_ms;
+}
+
 const char *listener_where(const listener *l)
 {
   return l == NULL ? NULL : l->socket.where;
@@ -69,6 +95,23 @@ void listener_announce_stop(listener *l)
 {
   if (l != NULL)
     atomic_store(&l->leaving, true);
+}
+
+void listener_accept(listener *l)
+{
+  if (l == NULL)
+    return;
+  listen_own(&l->socket);
+  l->protocol->accept(l);
+}
+
+void listener_retire(listener *l, uint64_t deadline_ns)
+{
+  if (l == NULL)
+    return;
+  atomic_store(&l->retired, true);
+  listen_remove(&l->socket);
+  l->protocol->retire(l, deadline_ns);
 }
 
 size_t listener_drain(listener *l, uint64_t deadline_ns)

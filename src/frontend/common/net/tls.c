@@ -8,6 +8,7 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,22 +70,27 @@ static error *check_key(const flag_file *file, const char *text)
   return status >= 0 ? NULL : bad_file(file, gnutls_strerror(status));
 }
 
-static error *check_pair(const flag_file *key_file, const tls_flags *flags,
-                         const tls_identity *identity)
+static error *join_pair(const flag_file *key_file, const tls_flags *flags, tls_identity *identity)
 {
   const gnutls_datum_t certificate = datum(identity->certificate);
   const gnutls_datum_t key = datum(identity->key);
-  gnutls_certificate_credentials_t credentials;
-  if (gnutls_certificate_allocate_credentials(&credentials) < 0)
+  if (gnutls_certificate_allocate_credentials(&identity->credentials) < 0)
     return error_no_memory();
-  int status =
-      gnutls_certificate_set_x509_key_mem(credentials, &certificate, &key, GNUTLS_X509_FMT_PEM);
-  gnutls_certificate_free_credentials(credentials);
+  int status = gnutls_certificate_set_x509_key_mem(identity->credentials, &certificate, &key,
+                                                   GNUTLS_X509_FMT_PEM);
   if (status == GNUTLS_E_CERTIFICATE_KEY_MISMATCH)
     return error_new(ERROR_INVALID_ARG,
                      "--%s-server-key: '%s' is not the key of the certificate '%s'",
                      key_file->protocol, flags->key_file, flags->certificate_file);
   return status >= 0 ? NULL : bad_file(key_file, gnutls_strerror(status));
+}
+
+static error *trust(const flag_file *file, tls_identity *identity)
+{
+  const gnutls_datum_t root = datum(identity->root);
+  int status =
+      gnutls_certificate_set_x509_trust_mem(identity->credentials, &root, GNUTLS_X509_FMT_PEM);
+  return status >= 0 ? NULL : bad_file(file, gnutls_strerror(status));
 }
 
 error *tls_identity_read(const tls_flags *flags, const char *protocol, tls_identity *identity)
@@ -98,15 +104,56 @@ error *tls_identity_read(const tls_flags *flags, const char *protocol, tls_ident
   RETURN_IF_ERROR(check_certificates(&certificate, identity->certificate));
   RETURN_IF_ERROR(read_file(&key, &identity->key));
   RETURN_IF_ERROR(check_key(&key, identity->key));
-  RETURN_IF_ERROR(check_pair(&key, flags, identity));
+  RETURN_IF_ERROR(join_pair(&key, flags, identity));
   if (!flags->mutual)
     return NULL;
   RETURN_IF_ERROR(read_file(&root, &identity->root));
-  return check_certificates(&root, identity->root);
+  RETURN_IF_ERROR(check_certificates(&root, identity->root));
+  return trust(&root, identity);
+}
+
+static const tls_identity *now_of(const tls_identity *identity)
+{
+  const tls_identity *renewed = atomic_load_explicit(&identity->renewed, memory_order_acquire);
+  return renewed != NULL ? renewed : identity;
+}
+
+gnutls_certificate_credentials_t tls_identity_credentials(const tls_identity *identity)
+{
+  return now_of(identity)->credentials;
+}
+
+static bool are_equal(const char *a, const char *b)
+{
+  return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+error *tls_identity_renew(tls_identity *identity, tls_identity *fresh, bool *changed)
+{
+  const tls_identity *now = now_of(identity);
+  *changed = !are_equal(now->certificate, fresh->certificate) || !are_equal(now->key, fresh->key) ||
+             !are_equal(now->root, fresh->root);
+  if (!*changed)
+    return NULL;
+  tls_identity *renewed = malloc(sizeof(*renewed));
+  if (renewed == NULL)
+    return error_no_memory();
+  *renewed = *fresh;
+  memset(fresh, 0, sizeof(*fresh));
+  renewed->older = atomic_load(&identity->renewed); // connections use its credentials
+  atomic_store_explicit(&identity->renewed, renewed, memory_order_release);
+  return NULL;
 }
 
 void tls_identity_fini(tls_identity *identity)
 {
+  for (tls_identity *i = atomic_load(&identity->renewed), *older; i != NULL; i = older) {
+    older = i->older;
+    tls_identity_fini(i);
+    free(i);
+  }
+  if (identity->credentials != NULL)
+    gnutls_certificate_free_credentials(identity->credentials);
   if (identity->key != NULL)
     explicit_bzero(identity->key, strlen(identity->key));
   free(identity->certificate);

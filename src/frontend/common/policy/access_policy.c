@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/text.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,11 +180,54 @@ static void free_secret(char *secret)
 
 void restrictions_fini(restrictions *set)
 {
+  for (restrictions *r = atomic_load(&set->renewed), *older; r != NULL; r = older) {
+    older = r->older;
+    restrictions_fini(r);
+    free(r);
+  }
   for (size_t i = 0; i < CATEGORY_COUNT; i++) {
     free(set->of[i].header);
     free_secret(set->of[i].value);
   }
   memset(set, 0, sizeof(*set));
+}
+
+static const restrictions *now_of(const restrictions *set)
+{
+  const restrictions *renewed = atomic_load_explicit(&set->renewed, memory_order_acquire);
+  return renewed != NULL ? renewed : set;
+}
+
+static bool are_equal(const char *a, const char *b)
+{
+  return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+route_category restrictions_difference(const restrictions *set, const restrictions *other)
+{
+  route_category i = 0;
+  while (i < CATEGORY_COUNT && are_equal(set->of[i].header, other->of[i].header))
+    i++;
+  return i;
+}
+
+error *restrictions_renew(restrictions *set, restrictions *fresh, bool *changed)
+{
+  const restrictions *now = now_of(set);
+  *changed = false;
+  for (size_t i = 0; i < CATEGORY_COUNT; i++)
+    *changed = *changed || !are_equal(now->of[i].value, fresh->of[i].value);
+  if (!*changed)
+    return NULL;
+  restrictions *renewed = malloc(sizeof(*renewed));
+  if (renewed == NULL)
+    return error_no_memory();
+  memcpy(renewed->of, fresh->of, sizeof(renewed->of));
+  memset(fresh->of, 0, sizeof(fresh->of));
+  atomic_init(&renewed->renewed, NULL);
+  renewed->older = atomic_load(&set->renewed); // requests may still read it
+  atomic_store_explicit(&set->renewed, renewed, memory_order_release);
+  return NULL;
 }
 
 // ---- requests ----
@@ -203,7 +247,7 @@ static bool is_secret(const char *secret, slice claimed)
 bool restrictions_admit(const restrictions *set, route_category category, restricted_lookup *lookup,
                         void *request)
 {
-  const restriction *r = &set->of[category];
+  const restriction *r = &now_of(set)->of[category];
   slice value = {"", 0};
   if (r->header == NULL)
     return true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The access rules of a listener, according to the flags (docs/security.md); for all front ends.
 // Requests are in categories, as Triton's flags name them. A restricted category wants a key: a
-// header (or metadata) field with a certain value. Constant after the start; any thread may ask.
+// header (or metadata) field with a certain value. Constant after the start, except the values of
+// keys; any thread may ask.
 #ifndef NEREID_FRONTEND_COMMON_POLICY_ACCESS_POLICY_H
 #define NEREID_FRONTEND_COMMON_POLICY_ACCESS_POLICY_H
 
@@ -40,9 +41,12 @@ typedef struct restriction {
   char *value;  // owned
 } restriction;
 
-typedef struct restrictions {
-  restriction of[CATEGORY_COUNT];
-} restrictions;
+typedef struct restrictions restrictions;
+struct restrictions {
+  restriction of[CATEGORY_COUNT]; // headers: constant after the start
+  restrictions *_Atomic renewed;  // has the values that count now; NULL: this one has
+  restrictions *older;            // of a renewed set: the one before
+};
 
 // Adds "<category>[,<category>...]:<key>=<value>". The field's name is `prefix` and the key. The
 // value may be "file:<path>" for a file's content without its line end, "cred:<name>" for a
@@ -51,6 +55,15 @@ typedef struct restrictions {
 // before. `set` begins as {0} and needs restrictions_fini even after an error.
 error *restrictions_add(restrictions *set, const char *kind, const char *prefix, const char *text);
 void restrictions_fini(restrictions *set);
+
+// The first category that wants a key in one set and none, or with another header, in the other;
+// CATEGORY_COUNT: there is none.
+route_category restrictions_difference(const restrictions *set, const restrictions *other);
+
+// Puts the values of `fresh`, which does not differ otherwise, into effect for requests from now
+// on. *changed: one was another one. Takes the contents of `fresh` if so. One thread at a time;
+// others may ask meanwhile.
+error *restrictions_renew(restrictions *set, restrictions *fresh, bool *changed);
 
 // Whether a value only says where the secret is: "file:", "cred:", "env:".
 bool restriction_is_reference(const char *value);

@@ -72,7 +72,8 @@ static void watch_asked(call *c)
   if (w->sent != (int)w->status)
     send_status(c, w->status);
   w->sent = (int)w->status;
-  if (drain_has_begun(&c->server->drain)) { // the drain waits for all calls
+  if (drain_has_begun(&c->server->drain) || // which waits for all calls
+      atomic_load(&c->server->retired)) {
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }

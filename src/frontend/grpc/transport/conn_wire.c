@@ -12,29 +12,11 @@
 #define TLS_PIECE_BYTES 16384 // a TLS record; short parts are joined up to this size
 
 struct tls_context {
-  gnutls_certificate_credentials_t credentials;
+  const tls_identity *identity;
   gnutls_priority_t priority;
-  bool mutual;
 };
 
 // ---- TLS: set-up ----
-
-static gnutls_datum_t datum(const char *text)
-{
-  return (gnutls_datum_t){(unsigned char *)text, (unsigned)strlen(text)};
-}
-
-static int use_identity(tls_context *tls, const tls_identity *identity)
-{
-  const gnutls_datum_t certificate = datum(identity->certificate);
-  const gnutls_datum_t key = datum(identity->key);
-  int status = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate, &key,
-                                                   GNUTLS_X509_FMT_PEM);
-  if (status < 0 || identity->root == NULL)
-    return status;
-  const gnutls_datum_t root = datum(identity->root);
-  return gnutls_certificate_set_x509_trust_mem(tls->credentials, &root, GNUTLS_X509_FMT_PEM);
-}
 
 error *tls_context_new(const tls_identity *identity, tls_context **result)
 {
@@ -44,12 +26,8 @@ error *tls_context_new(const tls_identity *identity, tls_context **result)
   tls_context *tls = calloc(1, sizeof(*tls));
   if (tls == NULL)
     return error_no_memory();
-  tls->mutual = identity->root != NULL;
-  int status = gnutls_certificate_allocate_credentials(&tls->credentials);
-  if (status >= 0)
-    status = gnutls_priority_init(&tls->priority, TLS_PRIORITIES, NULL);
-  if (status >= 0)
-    status = use_identity(tls, identity);
+  tls->identity = identity;
+  int status = gnutls_priority_init(&tls->priority, TLS_PRIORITIES, NULL);
   if (status >= 0) {
     *result = tls;
     return NULL;
@@ -62,8 +40,6 @@ void tls_context_free(tls_context *tls)
 {
   if (tls == NULL)
     return;
-  if (tls->credentials != NULL)
-    gnutls_certificate_free_credentials(tls->credentials);
   if (tls->priority != NULL)
     gnutls_priority_deinit(tls->priority);
   free(tls);
@@ -71,17 +47,18 @@ void tls_context_free(tls_context *tls)
 
 static bool start_tls(conn_wire *w, tls_context *tls)
 {
+  const bool mutual = tls->identity->root != NULL;
   static const gnutls_datum_t protocol = {(unsigned char *)"h2", 2};
   if (gnutls_init(&w->tls, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL) < 0)
     return false;
-  gnutls_certificate_server_set_request(w->tls,
-                                        tls->mutual ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_IGNORE);
-  if (tls->mutual)
+  gnutls_certificate_server_set_request(w->tls, mutual ? GNUTLS_CERT_REQUIRE : GNUTLS_CERT_IGNORE);
+  if (mutual)
     gnutls_session_set_verify_cert(w->tls, NULL, 0);
   gnutls_transport_set_int(w->tls, w->fd);
   w->handshaking = true;
   return gnutls_priority_set(w->tls, tls->priority) >= 0 &&
-         gnutls_credentials_set(w->tls, GNUTLS_CRD_CERTIFICATE, tls->credentials) >= 0 &&
+         gnutls_credentials_set(w->tls, GNUTLS_CRD_CERTIFICATE,
+                                tls_identity_credentials(tls->identity)) >= 0 &&
          gnutls_alpn_set_protocols(w->tls, &protocol, 1, GNUTLS_ALPN_MANDATORY) >= 0;
 }
 

@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #define NS_PER_MS      UINT64_C(1000000)
-#define LEAVE_NS       UINT64_C(1000000000) // for calls on their way when the client must leave
-#define READS_AT_ONCE  16                   // then other connections have their turn
+#define LEAVE_NS       UINT64_C(1000000000)  // for calls on their way when the client must leave
+#define RETIRE_NS      UINT64_C(10000000000) // the same after an upgrade
+#define READS_AT_ONCE  16                    // then other connections have their turn
 #define WRITES_AT_ONCE 16 // the same: a client that takes all at once may get a large reply
 
 static const uint8_t goodbye[8] = "goodbye";
@@ -135,11 +136,18 @@ static uint64_t cut_due(const grpc_connection *c)
   return late < old ? old : late;
 }
 
+// How long a client may take to answer the ping behind the first GOAWAY. Where another process goes
+// on to serve there is time, and no call shall be turned away.
+static uint64_t leave_ns(const grpc_connection *c)
+{
+  return atomic_load(&c->loop->all->retiring) ? RETIRE_NS : LEAVE_NS;
+}
+
 static uint64_t age_due(const grpc_connection *c)
 {
   if (c->left_ns == 0)
     return connection_due(c->began_ns, c->loop->all->listener->options.max_connection_age_ms);
-  uint64_t gone = c->state == CONNECTION_LEFT ? UINT64_MAX : c->left_ns + LEAVE_NS;
+  uint64_t gone = c->state == CONNECTION_LEFT ? UINT64_MAX : c->left_ns + leave_ns(c);
   uint64_t cut = cut_due(c);
   return gone < cut ? gone : cut;
 }
@@ -161,8 +169,12 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
 
 void grpc_connection_leave(grpc_connection *c)
 {
-  if (c->state == CONNECTION_BEGINS)
-    grpc_connection_close(c);
+  if (c->state == CONNECTION_BEGINS) {
+    if (atomic_load(&c->loop->all->retiring))
+      grpc_loop_mark(c->loop, c); // it leaves once it has begun
+    else
+      grpc_connection_close(c);
+  }
   if (c->state != CONNECTION_OPEN)
     return;
   connection_set_state(c, CONNECTION_LEAVING);
@@ -171,7 +183,7 @@ void grpc_connection_leave(grpc_connection *c)
   // accepted.
   nghttp2_submit_shutdown_notice(c->session);
   nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
-  wake_at(c, c->left_ns + LEAVE_NS);
+  wake_at(c, c->left_ns + leave_ns(c));
   grpc_loop_mark(c->loop, c);
 }
 
@@ -221,7 +233,7 @@ static void look_after(conn_timer *elapsed)
     grpc_connection_leave(c);
   if (connection_is_closed(c))
     return;
-  if (c->state == CONNECTION_LEAVING && now >= c->left_ns + LEAVE_NS)
+  if (c->state == CONNECTION_LEAVING && now >= c->left_ns + leave_ns(c))
     session_say_goodbye(c);
   wake_at(c, check_streams(c, now));
   if (c->state == CONNECTION_BEGINS)
@@ -301,6 +313,8 @@ void grpc_connection_readable(grpc_connection *c)
     if ((size_t)size < LOOP_READ_BYTES && !conn_wire_holds_input(&c->wire))
       break;
   }
+  if (c->loop->is_draining && c->state == CONNECTION_OPEN) // it has begun since then
+    grpc_connection_leave(c);
   grpc_loop_mark(c->loop, c);
 }
 

@@ -57,6 +57,8 @@ struct grpc_loops {
   room_giver giver;
   loop_group group;
   _Atomic bool draining;
+  _Atomic bool retiring; // another process accepts; set before `draining`
+  _Atomic bool accepts;  // grpc_loops_accept was called
   grpc_loop loops[];
 };
 

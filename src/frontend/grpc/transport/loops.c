@@ -108,10 +108,18 @@ static void accept_some(grpc_loops *all)
 
 static void stop_accepting(grpc_loops *all)
 {
-  while (accept_one(all)) // accepts the backlog; these clients are asked to leave
-    ;
+  while (!atomic_load(&all->retiring) && accept_one(all))
+    ; // accepts the backlog; these clients are asked to leave
   conn_timer_cancel(&all->loops[0].timers, &all->accept_again);
   acceptor_close(&all->acceptor);
+}
+
+static void begin_accepting(grpc_loop *l)
+{
+  grpc_loops *all = l->all;
+  if (l == all->loops && atomic_load_explicit(&all->accepts, memory_order_relaxed) &&
+      atomic_exchange(&all->accepts, false))
+    accept_again(&all->accept_again);
 }
 
 // ---- giving way ----
@@ -153,6 +161,18 @@ static void begin_draining(grpc_loop *l)
   loop_core_take_arrivals(&l->core, take_on);
   list_foreach_safe (grpc_connection, c, node, &l->connections)
     grpc_connection_leave(c);
+}
+
+void grpc_loops_accept(grpc_loops *all)
+{
+  atomic_store(&all->accepts, true);
+  loop_core_wake(&all->loops[0].core);
+}
+
+void grpc_loops_retire(grpc_loops *all)
+{
+  if (!atomic_exchange(&all->retiring, true))
+    grpc_loops_drain(all);
 }
 
 void grpc_loops_drain(grpc_loops *all)
@@ -207,6 +227,7 @@ static bool pass(grpc_loop *l)
   l->now_ns = clock_monotonic_ns();
   bool busy = count > 0 || !mpsc_is_empty(&l->woken);
   loop_core_take_arrivals(&l->core, take_on);
+  begin_accepting(l);
   begin_draining(l);
   if (atomic_load_explicit(&l->giving, memory_order_relaxed) && atomic_exchange(&l->giving, false))
     close_silent(l);
@@ -236,7 +257,8 @@ static error *start_loop(grpc_loop *l)
   bool opened = loop_core_open(&l->core, &l->all->group);
   if (accepts)
     l->all->acceptor.epoll_fd = l->core.epoll_fd;
-  if (!opened || (accepts && !acceptor_watch(&l->all->acceptor, true)))
+  if (!opened ||
+      (accepts && !l->all->listener->options.held && !acceptor_watch(&l->all->acceptor, true)))
     return error_new(ERROR_UNAVAILABLE, "cannot start a gRPC loop: %s", strerror(errno));
   return loop_core_start(&l->core, "grpc-loop", run, l);
 }

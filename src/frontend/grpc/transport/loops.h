@@ -11,6 +11,13 @@
 // Starts the threads; the first one accepts from the listener's socket.
 error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops **result);
 
+// Makes the first loop accept, where options.held is set. Any thread.
+void grpc_loops_accept(grpc_loops *all);
+
+// As grpc_loops_drain, but leaves the backlog to another process, and lets clients finish that have
+// only begun to connect. Any thread, idempotent, before grpc_loops_drain.
+void grpc_loops_retire(grpc_loops *all);
+
 // Closes the listening socket and asks all clients to leave (GOAWAY); connections without calls
 // close. Any thread, idempotent.
 void grpc_loops_drain(grpc_loops *all);

@@ -232,6 +232,22 @@ static struct MHD_Response *failure_response(exchange *x)
                                    : response_with(response, x->failure_header, x->failure_value);
 }
 
+// Without memory for the header the client keeps its connection.
+static void ask_to_close(exchange *x)
+{
+  static char nothing[1];
+  if (is_shared(x)) {
+    bool is_json = x->reply == http_server_of(x->http)->empty_json_reply;
+    struct MHD_Response *own = MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
+    if (is_json)
+      own = response_with(own, MHD_HTTP_HEADER_CONTENT_TYPE, JSON_TYPE);
+    if (own == NULL)
+      return;
+    x->reply = own;
+  }
+  MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
 enum MHD_Result exchange_send_reply(exchange *x)
 {
   if (x->reply == NULL)
@@ -241,9 +257,8 @@ enum MHD_Result exchange_send_reply(exchange *x)
   exchange_enter(x, EXCHANGE_REPLIED);
   exchange_record_moment(x, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
-  bool last = x->last || listener_is_leaving(x->http);
-  if (last && !is_shared(x))
-    MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
+  if (x->last || listener_sends_away(x->http))
+    ask_to_close(x);
   if (x->is_short && !x->is_head)
     connection_join_reply(x->connection);
   enum MHD_Result queued = MHD_queue_response(x->mhd, x->status, x->reply);

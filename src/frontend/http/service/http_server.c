@@ -10,7 +10,8 @@
 #include "frontend/http/service/routes.h"
 #include "frontend/http/transport/library_probe.h"
 
-#define DRAIN_PAUSE_NS UINT64_C(1000000)
+#define DRAIN_PAUSE_NS  UINT64_C(1000000)
+#define RETIRE_PAUSE_NS UINT64_C(20000000)
 
 static error *make_shared_replies(http_server *http)
 {
@@ -48,6 +49,21 @@ static error *start_metrics(listener *l)
 {
   l->budget.limit = machine_memory() / 4; // not by HTTP's flag: scrapes have no body
   return start(l, &metrics_routes);
+}
+
+static void begin_accepting(listener *l)
+{
+  connections_accept(http_server_of(l)->connections);
+}
+
+static void retire_until(listener *l, uint64_t deadline_ns)
+{
+  http_server *http = http_server_of(l);
+  connections_retire(http->connections, LISTENER_QUIET_MS);
+  while (clock_monotonic_ns() < deadline_ns && connections_count_open(http->connections) > 0) {
+    loops_close_idle(http->loops);
+    clock_sleep_until(clock_monotonic_ns() + RETIRE_PAUSE_NS);
+  }
 }
 
 static size_t drain_until(listener *l, uint64_t deadline_ns)
@@ -95,6 +111,8 @@ static void free_parts(listener *l)
 const listener_protocol http_protocol = {.name = "HTTP",
                                          .size = sizeof(http_server),
                                          .start = start_http,
+                                         .accept = begin_accepting,
+                                         .retire = retire_until,
                                          .drain = drain_until,
                                          .stop = stop,
                                          .free = free_parts};
@@ -102,5 +120,7 @@ const listener_protocol http_protocol = {.name = "HTTP",
 const listener_protocol metrics_protocol = {.name = "metrics",
                                             .size = sizeof(http_server),
                                             .start = start_metrics,
+                                            .accept = begin_accepting,
+                                            .retire = retire_until,
                                             .stop = stop,
                                             .free = free_parts};

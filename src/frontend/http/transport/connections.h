@@ -42,12 +42,19 @@ error *connections_new(listener *l, const exchange_calls *calls, library_traits 
 // All connections must be closed. NULL is allowed.
 void connections_free(connections *all);
 
-// Starts the watcher (watcher.c), which gives accepted sockets to `adopters`.
+// Starts the watcher (watcher.c), which gives accepted sockets to `adopters`. With options.held it
+// accepts nobody before connections_accept.
 error *connections_watch(connections *all, loops *adopters);
+void connections_accept(connections *all); // any thread
 
 // Makes the watcher accept what waits in the backlog and then close the listening socket. Any
 // thread, idempotent.
 void connections_stop_accepting(connections *all);
+
+// Makes the watcher close the listening socket, whose backlog another process accepts. From then on
+// connections_close_idle closes only connections that were not used for `quiet_ms`. Any thread,
+// idempotent; connections_stop_accepting ends it.
+void connections_retire(connections *all, unsigned quiet_ms);
 
 // Stops the watcher, if it runs.
 void connections_unwatch(connections *all);
@@ -66,7 +73,8 @@ void connections_record_freed(connections *all);
 // Logs what the unanswered requests wait for, up to a number of them. Any thread.
 void connections_log_requests(connections *all);
 
-// Closes those connections of a loop that have no request, not even an unread one. Between two
+// Closes those connections of a loop that have no request, not even an unread one, and that were
+// not used for a while if connections_retire says so. Between two
 // passes of libmicrohttpd, which within a pass may have read bytes that it has not reported yet.
 void connections_close_idle(connections *all, const loop *owner);
 

@@ -71,7 +71,11 @@ static gnutls_session_t tls_session_of(const loop *l, struct MHD_Connection *mhd
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
   gnutls_session_t session = info == NULL ? NULL : info->tls_session;
-  if (session != NULL && tls->root != NULL)
+  if (session == NULL)
+    return NULL;
+  // In place of those that libmicrohttpd was started with: the files may have changed since.
+  gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls_identity_credentials(tls));
+  if (tls->root != NULL)
     require_certificate(session);
   return session;
 }

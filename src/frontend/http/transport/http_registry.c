@@ -200,11 +200,19 @@ static bool has_unread_bytes(const connection *c)
          recv(c->socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-static void close_idle(connection *c)
+// A request has begun, or the connection was used a moment ago, so that one may be on its way.
+static bool is_used(connection *c, unsigned quiet_ms)
+{
+  return quiet_ms > 0 && (request_scan_first(&c->scan) != NULL ||
+                          connections_now_ms() < atomic_load(&c->since_ms) + quiet_ms);
+}
+
+static void close_idle(connection *c, unsigned quiet_ms)
 {
   assert(lock_is_held(&c->all->mutex));
   connection_state state = atomic_load(&c->state);
-  if ((state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c))
+  if ((state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || is_used(c, quiet_ms) ||
+      has_unread_bytes(c))
     return;
   atomic_store(&c->state, CONNECTION_CLOSED);
   atomic_store(&c->closing, true);
@@ -213,10 +221,11 @@ static void close_idle(connection *c)
 
 void connections_close_idle(connections *all, const loop *owner)
 {
+  const unsigned quiet_ms = atomic_load(&all->quiet_ms);
   LOCK_SCOPE(&all->mutex);
   list_foreach (connection, c, node, &all->open)
     if (c->owner == owner)
-      close_idle(c);
+      close_idle(c, quiet_ms);
 }
 
 size_t connections_count_open(connections *all)

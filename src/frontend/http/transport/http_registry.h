@@ -66,7 +66,9 @@ struct connections {
   _Atomic bool giving;  // silent connections must give way
   _Atomic bool stopping;
   _Atomic bool draining;
-  _Atomic bool accepted; // the backlog is accepted, the listening socket closed
+  _Atomic bool held;         // nobody is accepted yet
+  _Atomic unsigned quiet_ms; // set by connections_retire
+  _Atomic bool accepted;     // the backlog is accepted, the listening socket closed
 
   pthread_t watcher;
   bool watched;         // the watcher runs

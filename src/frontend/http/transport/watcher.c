@@ -114,7 +114,8 @@ static void ask_for_room(connections *all)
 // Resumes accepting when there is room, at most one tick later.
 static void reconsider_accepting(connections *all)
 {
-  if (!atomic_load(&all->crowded) || is_full(all) || !acceptor_is_open(&all->acceptor))
+  if (!atomic_load(&all->crowded) || atomic_load(&all->held) || is_full(all) ||
+      !acceptor_is_open(&all->acceptor))
     return;
   if (acceptor_watch(&all->acceptor, true))
     atomic_store(&all->crowded, false);
@@ -124,8 +125,9 @@ static void close_listener(connections *all)
 {
   if (!acceptor_is_open(&all->acceptor))
     return;
-  for (unsigned i = 0; i <= LISTEN_BACKLOG / ACCEPT_RUN && accept_some(all); i++)
-    ; // takes the clients in the backlog
+  if (atomic_load(&all->quiet_ms) == 0) // else another process takes the clients in the backlog
+    for (unsigned i = 0; i <= LISTEN_BACKLOG / ACCEPT_RUN && accept_some(all); i++)
+      ;
   acceptor_close(&all->acceptor);
   atomic_store(&all->accepted, true);
 }
@@ -287,7 +289,9 @@ error *connections_watch(connections *all, loops *adopters)
   all->adopters = adopters;
   if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, all->wake_fd, &event) != 0)
     return cannot_watch("connections");
-  if (!acceptor_watch(&all->acceptor, true))
+  atomic_store(&all->held, all->options->held);
+  atomic_store(&all->crowded, all->options->held); // as if there were no room: accepting resumes
+  if (!all->options->held && !acceptor_watch(&all->acceptor, true))
     return cannot_watch("the listener");
   blocks_keep(all->options->max_inflight_bytes);
   RETURN_IF_ERROR(thread_start(&all->watcher, "http-watch", watch, all));
@@ -297,8 +301,22 @@ error *connections_watch(connections *all, loops *adopters)
   return NULL;
 }
 
+void connections_accept(connections *all)
+{
+  atomic_store(&all->held, false);
+  connections_wake(all);
+}
+
+void connections_retire(connections *all, unsigned quiet_ms)
+{
+  atomic_store(&all->quiet_ms, quiet_ms);
+  atomic_store(&all->draining, true);
+  connections_wake(all);
+}
+
 void connections_stop_accepting(connections *all)
 {
+  atomic_store(&all->quiet_ms, 0);
   atomic_store(&all->draining, true);
   connections_wake(all);
 }

@@ -43,18 +43,24 @@ static void write_all(const char *path, const char *data, size_t size)
 }
 
 // `change` for `into`, which is as long, wherever it stands.
-static void copy(const char *from, const char *to, const char *change, const char *into)
+static void copy_file(const char *from, const char *to, const char *change, const char *into)
 {
   char path[256];
   size_t size;
-  snprintf(path, sizeof path, "%s/%s", FAKE_ORT, from);
-  char *data = read_all(path, &size);
+  char *data = read_all(from, &size);
   for (size_t i = 0; change != NULL && i + strlen(change) < size; i++)
     if (memcmp(data + i, change, strlen(change)) == 0)
       memcpy(data + i, into, strlen(into));
   snprintf(path, sizeof path, "%s/%s", root, to);
   write_all(path, data, size);
   free(data);
+}
+
+static void copy(const char *from, const char *to, const char *change, const char *into)
+{
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", FAKE_ORT, from);
+  copy_file(path, to, change, into);
 }
 
 static void make_dir(const char *below)
@@ -212,6 +218,22 @@ static void test_cuda_12_has_packages_of_its_own(void **state)
   assert_non_null(text);
   assert_non_null(strstr(text, PROVIDER " needs libcudart.so.12: not found in "));
   assert_non_null(strstr(text, "; pip install nvidia-cuda-runtime-cu12"));
+  free(text);
+}
+
+static void test_the_version_of_cuda_is_known_without_its_runtime(void **state)
+{
+  (void)state;
+  char path[256];
+  copy("packages/onnxruntime/capi/" PROVIDER, "onnxruntime/capi/" PROVIDER, "libcudart.so.13",
+       "libcurand.so.10");
+  snprintf(path, sizeof path, "%s/" PROVIDER, dir);
+  copy_file(path, "onnxruntime/capi/" PROVIDER, "so.13", "so.12");
+  char *text = problem(ORT_PROVIDER_FIND);
+  assert_non_null(text);
+  assert_non_null(
+      strstr(text, PROVIDER " needs libcublas.so.12, libcublasLt.so.12: not found in "));
+  assert_non_null(strstr(text, "; pip install nvidia-cublas-cu12"));
   free(text);
 }
 
@@ -406,6 +428,8 @@ int main(void)
                                       remove_tree),
       cmocka_unit_test_setup_teardown(test_what_is_missing_is_named_once, make_tree, remove_tree),
       cmocka_unit_test_setup_teardown(test_cuda_12_has_packages_of_its_own, make_tree, remove_tree),
+      cmocka_unit_test_setup_teardown(test_the_version_of_cuda_is_known_without_its_runtime,
+                                      make_tree, remove_tree),
       cmocka_unit_test_setup_teardown(test_a_provider_that_strangers_may_write_is_left_alone,
                                       make_tree, remove_tree),
       cmocka_unit_test_setup_teardown(test_what_strangers_may_write_is_left_alone, make_tree,

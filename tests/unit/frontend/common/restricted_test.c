@@ -144,6 +144,48 @@ static void what_is_open_elsewhere_is_listed(void **state)
   restrictions_fini(&grpc);
 }
 
+static size_t look_up_given(void *given, const char *name, slice *value)
+{
+  (void)name;
+  *value = slice_of(given);
+  return 1;
+}
+
+static bool lets_in(const restrictions *set, const char *key)
+{
+  return restrictions_admit(set, CATEGORY_TRACE, look_up_given, (void *)key);
+}
+
+static void values_change_and_nothing_else(void **state)
+{
+  (void)state;
+  restrictions set = {0}, fresh = {0};
+  bool changed;
+  assert_null(restrictions_add(&set, "api", "", "trace,logging:k=one"));
+  assert_null(restrictions_add(&fresh, "api", "", "logging,trace:k=one"));
+  assert_int_equal(restrictions_difference(&set, &fresh), CATEGORY_COUNT);
+  assert_null(restrictions_renew(&set, &fresh, &changed));
+  assert_false(changed);
+  restrictions_fini(&fresh);
+  static const char *const values[] = {"trace,logging:k=two", "trace,logging:k=three"};
+  for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+    assert_null(restrictions_add(&fresh, "api", "", values[i]));
+    assert_null(restrictions_renew(&set, &fresh, &changed));
+    assert_true(changed && !lets_in(&set, "one") && lets_in(&set, strchr(values[i], '=') + 1));
+    restrictions_fini(&fresh);
+  }
+  assert_false(lets_in(&set, "two"));
+  assert_true(restrictions_admit(&set, CATEGORY_INFERENCE, look_up_given, NULL));
+  static const char *const others[] = {"trace:k=one", "trace,logging,health:k=one",
+                                       "trace,logging:l=one"};
+  for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+    assert_null(restrictions_add(&fresh, "api", "", others[i]));
+    assert_int_not_equal(restrictions_difference(&set, &fresh), CATEGORY_COUNT);
+    restrictions_fini(&fresh);
+  }
+  restrictions_fini(&set);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -152,6 +194,7 @@ int main(void)
       cmocka_unit_test(only_the_whole_key_once_lets_in),
       cmocka_unit_test(values_come_from_files_and_variables),
       cmocka_unit_test(what_is_open_elsewhere_is_listed),
+      cmocka_unit_test(values_change_and_nothing_else),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
