@@ -417,6 +417,7 @@ def test_nonsense_ends_the_conversation_only(start_server, repository, address):
             link.sendall(said)
             answer = link.recv(65536)
             assert answer.startswith(b'{"refused":'), (said, answer)
+    wait_for("the end of all", lambda: server.log.count("this server serves on") == 7)  # it takes one at a time
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as link:  # leaves after it got the sockets
         link.connect(path)
         link.sendall(b'{"take":1}\0')
