@@ -58,6 +58,10 @@ NEREID_ServerOptionsOnGpuFailure(TRITONSERVER_ServerOptions *options, NEREID_Gpu
 // The server's estimate when a refused request may succeed, in ns from now; 0: unknown.
 TRITONSERVER_DECLSPEC uint64_t NEREID_ErrorRetryAfterNs(TRITONSERVER_Error *error);
 
+// For a watchdog: asks the thread that fires all deadlines and timeouts for a sign of life. False:
+// it has not answered the question before. One thread at a time, until TRITONSERVER_ServerDelete.
+TRITONSERVER_DECLSPEC bool NEREID_ServerAnswers(TRITONSERVER_Server *server);
+
 // --- Loading on demand: a request for a model loads it, and unused models are unloaded when memory
 // is needed
 

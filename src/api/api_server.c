@@ -4,6 +4,7 @@
 #include "api/convert.h"
 #include "base/cleanup.h"
 #include "core/server.h"
+#include "core/server_state.h"
 #include "core/server_status.h"
 #include "nereid/nereid.h"
 #include "repository/upload.h"
@@ -27,6 +28,11 @@ TRITONSERVER_Error *TRITONSERVER_ServerDelete(TRITONSERVER_Server *s)
 void NEREID_ServerEndSequences(TRITONSERVER_Server *s)
 {
   server_end_sequences(s);
+}
+
+bool NEREID_ServerAnswers(TRITONSERVER_Server *s)
+{
+  return timekeeper_answers(s->timekeeper);
 }
 
 uint64_t NEREID_ServerInflight(TRITONSERVER_Server *s)

@@ -19,6 +19,7 @@
 #include "daemon/stop_signals.h"
 #include "daemon/successor.h"
 #include "daemon/trace_setup.h"
+#include "daemon/watchdog.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/common/observe/frontend_log.h"
@@ -53,6 +54,7 @@ typedef struct server_run {
   handover_taker taker; // from the server that ran before
   handover_giver giver; // to the one that comes next
   successor successor;  // started at SIGUSR2
+  watchdog watchdog;    // the service manager's
   buffer config_dump;
   config_metric config_metric;
   uint64_t started_ns;
@@ -332,8 +334,10 @@ static int await_event(server_run *l, size_t *reports)
                                                 {.fd = l->fault, .events = POLLIN}};
   for (;;) {
     handover_giver_watch(&l->giver, events + 3);
-    if (poll(events, 3 + HANDOVER_WATCHED, -1) < 0 && errno != EINTR)
+    int wait_ms = watchdog_wait_ms(&l->watchdog, clock_monotonic_ns());
+    if (poll(events, 3 + HANDOVER_WATCHED, wait_ms) < 0 && errno != EINTR)
       return SIGTERM; // cannot wait: stop in good order
+    watchdog_look(&l->watchdog, l->ports.server, clock_monotonic_ns());
     struct signalfd_siginfo info;
     uint64_t count;
     successor_reap(&l->successor);
@@ -565,6 +569,16 @@ static error *open_events(server_run *l)
   return NULL;
 }
 
+// Files are opened once more through it when it is known what they are (base/files.c).
+static error *look_for_proc(void)
+{
+  if (access("/proc/self/fd", F_OK) == 0)
+    return NULL;
+  return error_new(ERROR_UNAVAILABLE,
+                   "'/proc/self/fd' is not there: nereid needs /proc, of which that of its own "
+                   "process is enough (mount option subset=pid, systemd's ProcSubset=pid)");
+}
+
 static void gpu_failed(void *context, int device, const char *what)
 {
   (void)device, (void)what; // the server has logged them
@@ -583,10 +597,13 @@ int life_run(const reload *started)
   l.giver = HANDOVER_NO_GIVER;
   l.started_ns = clock_monotonic_ns();
   l.ports.orders.started_ns = l.started_ns;
+  l.watchdog = watchdog_open(options->upgrade);
   error *e = inherited_read(&l.ports.inherited); // before a descriptor of ours could be one of them
   if (e != NULL)
     return fail("taking the sockets of the service manager", e);
   e = open_events(&l);
+  if (e == NULL)
+    e = look_for_proc();
   if (e == NULL)
     e = successor_init(&l.successor, started->arguments);
   if (e == NULL)

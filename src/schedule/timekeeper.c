@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct timekeeper {
@@ -18,10 +19,20 @@ struct timekeeper {
   pthread_t runner;       // on this thread
   heap heap;
   uint64_t sleeping_until_ns; // when the thread will wake; 0 while it does not sleep
+  timer question;             // timekeeper_answers
+  _Atomic bool silent;        // the question has no answer yet
   bool stopped;
   bool has_thread;
   pthread_t thread;
 };
+
+static uint64_t answer(void *context, uint64_t now_ns)
+{
+  timekeeper *k = context;
+  (void)now_ns;
+  atomic_store_explicit(&k->silent, false, memory_order_relaxed);
+  return CLOCK_NEVER;
+}
 
 static error *make_timekeeper(clock_source clock, timekeeper **k)
 {
@@ -32,6 +43,7 @@ static error *make_timekeeper(clock_source clock, timekeeper **k)
   pthread_mutex_init(&made->lock, NULL);
   pthread_cond_init(&made->changed, NULL);
   pthread_cond_init(&made->fired, NULL);
+  timer_init(&made->question, answer, made);
   *k = made;
   return NULL;
 }
@@ -120,6 +132,7 @@ void timekeeper_free(timekeeper *k)
     pthread_mutex_unlock(&k->lock);
     pthread_join(k->thread, NULL);
   }
+  timekeeper_cancel(k, &k->question);
   assert(heap_first(&k->heap) == NULL);
   pthread_cond_destroy(&k->changed);
   pthread_cond_destroy(&k->fired);
@@ -149,6 +162,14 @@ void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns)
   if (when_ns < k->sleeping_until_ns)
     pthread_cond_signal(&k->changed);
   pthread_mutex_unlock(&k->lock);
+}
+
+bool timekeeper_answers(timekeeper *k)
+{
+  if (atomic_exchange_explicit(&k->silent, true, memory_order_relaxed))
+    return false;
+  timekeeper_arm(k, &k->question, 0);
+  return true;
 }
 
 void timekeeper_cancel(timekeeper *k, timer *t)

@@ -31,6 +31,10 @@ error *timekeeper_new(clock_source clock, timekeeper **k);
 // Stops and joins the thread. No timer may be armed.
 void timekeeper_free(timekeeper *k);
 
+// Asks the thread for a sign of life. False: it has not answered the question before. One caller at
+// a time.
+bool timekeeper_answers(timekeeper *k);
+
 void timer_init(timer *t, timer_callback *callback, void *context);
 
 // Makes the timer fire at `when_ns`, or earlier if it is already armed for an earlier moment. A

@@ -155,6 +155,36 @@ def test_ports_open_when_the_models_are_in(start_server, repository, tmp_path):
 # ---- what it hears ----
 
 
+def notify_socket(tmp_path):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    listener.bind(str(tmp_path / "notify"))
+    listener.settimeout(PATIENCE)
+    return listener
+
+
+@pytest.mark.parametrize("process", ["its own", "unset", "another"])
+def test_the_watchdog_is_fed_while_the_server_makes_progress(start_server, repository, tmp_path, process):
+    """Where the variables are meant for another process, nobody listens. That a thread is stuck is played by unit tests."""
+    make_identity(repository, "m")
+    as_systemd = [sys.executable, "-c", "import os, sys; os.environ['WATCHDOG_PID'] = str(os.getpid()); os.execv(sys.argv[1], sys.argv[1:])"]
+    variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+    with contextlib.closing(notify_socket(tmp_path)) as listener:
+        server = start_server(repository, wrapper=as_systemd if process == "its own" else [],
+                              variables=variables | ({"WATCHDOG_PID": "1"} if process == "another" else {}))
+        said = [listener.recv(256) for _ in range(1 if process == "another" else 8)]
+        assert set(said) == ({b"READY=1"} if process == "another" else {b"READY=1", b"WATCHDOG=1"})
+        server.stop()
+        rest = said_until(listener, b"STOPPING=1")
+    assert process != "another" or rest == [b"STOPPING=1"]
+
+
+def said_until(listener, last):
+    said = []
+    while last not in said:
+        said.append(listener.recv(256))
+    return said
+
+
 def test_states_are_told(start_server, repository, tmp_path):
     make_identity(repository, "m")
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listener:
@@ -211,3 +241,27 @@ def test_the_units_are_right_and_expose_little(nereid, tmp_path):
     rated = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", service], capture_output=True, text=True, timeout=PATIENCE)
     level = re.search(r"Overall exposure level for nereid.service: ([\d.]+)", rated.stdout)
     assert level and float(level[1]) <= 1.5, rated.stdout + rated.stderr
+
+
+# ---- what it may hide ----
+
+
+HIDES = {"subset=pid": "mount -t proc -o subset=pid proc /proc", "nothing": "mount -t tmpfs none /proc"}
+
+
+@pytest.mark.parametrize("what", HIDES)
+def test_a_hidden_proc_costs_metrics_and_none_is_told(start_server, repository, what):
+    if subprocess.run(["unshare", "-m", "sh", "-c", HIDES[what]], capture_output=True).returncode != 0:
+        pytest.skip("this process may not mount")
+    make_identity(repository, "m")
+    # Where /proc is gone the loader does not find what lies beside the program.
+    library = """LD_LIBRARY_PATH=$(dirname $(ldd "$1" | awk '/libtritonserver/ {print $3}')) && export LD_LIBRARY_PATH"""
+    hidden = ["unshare", "-m", "sh", "-c", f'{library} && {HIDES[what]} && exec "$@"', "sh"]
+    if what == "nothing":
+        server = start_server(repository, wrapper=hidden, wait=False)
+        assert server.process.wait(PATIENCE) == 1
+        assert "'/proc/self/fd' is not there: nereid needs /proc" in server.log
+        return
+    server = start_server(repository, wrapper=hidden)
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
+    assert "CPU metrics may not be available: cannot read stat in /proc" in server.log

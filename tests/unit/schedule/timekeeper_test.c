@@ -213,6 +213,19 @@ static void many_threads_arm_and_cancel_at_once(void **state)
   timekeeper_free(k);
 }
 
+static void a_question_is_answered_by_the_thread_and_one_without_an_answer_is_told(void **state)
+{
+  (void)state;
+  test_now = 10;
+  timekeeper *k;
+  assert_null(make_timekeeper(test_clock, &k));
+  assert_true(timekeeper_answers(k)); // nothing was asked before
+  assert_false(timekeeper_answers(k));
+  assert_int_equal(fire_now(k), CLOCK_NEVER);
+  assert_true(timekeeper_answers(k));
+  timekeeper_free(k); // with an open question
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -221,6 +234,7 @@ int main(void)
       cmocka_unit_test(a_callback_says_when_it_comes_again),
       cmocka_unit_test(cancelling_waits_for_a_callback_that_runs),
       cmocka_unit_test(a_callback_may_cancel_its_own_timer_which_may_then_go),
+      cmocka_unit_test(a_question_is_answered_by_the_thread_and_one_without_an_answer_is_told),
       cmocka_unit_test(many_threads_arm_and_cancel_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

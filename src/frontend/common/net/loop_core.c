@@ -2,6 +2,7 @@
 // Sleeping, waking, and sockets on their way to a loop. See loop_core.h.
 #include "frontend/common/net/loop_core.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/thread.h"
@@ -12,6 +13,12 @@
 #include <unistd.h>
 
 #define LOG_AGAIN_NS (60 * UINT64_C(1000000000))
+
+static struct {
+  pthread_mutex_t lock; // guards the list
+  list loops;
+} running = {.lock = PTHREAD_MUTEX_INITIALIZER,
+             .loops = {.ends = {&running.loops.ends, &running.loops.ends}}};
 
 void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned count,
                      unsigned busy_poll_us)
@@ -60,6 +67,9 @@ error *loop_core_start(loop_core *l, const char *thread_name, void *(*run)(void 
   l->worked_ns = clock_monotonic_ns();
   RETURN_IF_ERROR(thread_start(&l->thread, thread_name, run, argument));
   l->started = true;
+  pthread_mutex_lock(&running.lock);
+  list_append(&running.loops, &l->node);
+  pthread_mutex_unlock(&running.lock);
   atomic_fetch_add_explicit(&l->group->awake, 1, memory_order_relaxed);
   return NULL;
 }
@@ -69,6 +79,9 @@ void loop_core_join(loop_core *l)
   if (!l->started)
     return;
   assert(atomic_load(&l->group->stopping));
+  pthread_mutex_lock(&running.lock);
+  list_remove(&l->node);
+  pthread_mutex_unlock(&running.lock);
   loop_core_wake(l);
   pthread_join(l->thread, NULL);
   l->started = false;
@@ -92,6 +105,24 @@ void loop_core_wake(loop_core *l)
   atomic_store(&l->wanted, true);
   if (!atomic_exchange(&l->awake, true))
     wakeup_signal(l->wake_fd);
+}
+
+const char *loops_silent(void)
+{
+  const char *silent = NULL;
+  LOCK_SCOPE(&running.lock);
+  for (list_node *node = list_first(&running.loops); node != NULL;
+       node = list_next(&running.loops, node)) {
+    loop_core *l = container_of(node, loop_core, node);
+    unsigned questions = atomic_load_explicit(&l->questions, memory_order_relaxed);
+    if (atomic_load_explicit(&l->answers, memory_order_relaxed) != questions) {
+      silent = l->group->protocol;
+      continue; // the question stands
+    }
+    atomic_store_explicit(&l->questions, questions + 1, memory_order_relaxed);
+    loop_core_wake(l);
+  }
+  return silent;
 }
 
 int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, int timeout_ms)

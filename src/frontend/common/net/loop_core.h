@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/list.h"
 #include "base/mpsc.h"
 
 #include <assert.h>
@@ -52,9 +53,11 @@ typedef struct loop_core {
   bool started;
   int epoll_fd; // the loop sleeps in it; events of wake_fd carry this loop_core as data
   int wake_fd;
-  _Atomic bool awake;  // false: a waker must write wake_fd
-  _Atomic bool wanted; // the loop must look again before it sleeps
-  mpsc arrived;        // arrivals
+  _Atomic bool awake;                  // false: a waker must write wake_fd
+  _Atomic bool wanted;                 // the loop must look again before it sleeps
+  mpsc arrived;                        // arrivals
+  list_node node;                      // among the loops of this process that have a thread
+  _Atomic unsigned questions, answers; // loops_silent: asked; that of the last pass
 
   unsigned begun;       // requests that began in this pass; this and the next: loop thread only
   unsigned in_flight;   // requests that the core or a job has now
@@ -96,12 +99,18 @@ static inline unsigned loop_group_next(loop_group *g)
 // Gives the socket to the loop. Any thread.
 void loop_core_adopt(loop_core *l, arrival *arrival_owned);
 
+// For a watchdog: asks each loop of this process to make a pass. Returns the protocol of a loop
+// that has made none since the last call, or NULL. One thread at a time.
+const char *loops_silent(void);
+
 // --- On the loop's thread
 
 // Begins a pass. What is queued from now on is seen in this pass or the next.
 static inline void loop_core_begin_pass(loop_core *l)
 {
   l->begun = 0;
+  atomic_store_explicit(&l->answers, atomic_load_explicit(&l->questions, memory_order_relaxed),
+                        memory_order_relaxed);
   atomic_store(&l->wanted, false);
 }
 
