@@ -19,12 +19,7 @@
 // at its size limit (SIGXFSZ), is an error of the write instead.
 static void set_signals(void)
 {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGHUP);
-  sigaddset(&set, SIGUSR2);
+  sigset_t set = life_signals();
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);

@@ -553,7 +553,7 @@ static int serve(server_run *l)
   return stop(l, number, false);
 }
 
-static error *open_events(server_run *l)
+sigset_t life_signals(void)
 {
   sigset_t set;
   sigemptyset(&set);
@@ -561,6 +561,12 @@ static error *open_events(server_run *l)
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGHUP);
   sigaddset(&set, SIGUSR2);
+  return set;
+}
+
+static error *open_events(server_run *l)
+{
+  sigset_t set = life_signals();
   l->report = wakeup_new();
   l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   l->fault = wakeup_new();

@@ -5,8 +5,13 @@
 
 #include "daemon/reload.h"
 
-// Serves until a signal comes or start-up fails; returns the exit status. SIGINT, SIGTERM,
-// SIGHUP and SIGUSR2 must be blocked in all threads. SIGHUP changes what `started` refers to.
+#include <signal.h>
+
+// SIGINT, SIGTERM, SIGHUP and SIGUSR2. They must be blocked in all threads before life_run.
+sigset_t life_signals(void);
+
+// Serves until a signal comes or start-up fails; returns the exit status. SIGHUP changes what
+// `started` refers to.
 int life_run(const reload *started);
 
 #endif
