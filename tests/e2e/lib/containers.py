@@ -101,10 +101,10 @@ class Container(Server):
 
 
 class Podman:
-    """With storage of its own in `directory`."""
+    """With storage of its own in `directory`, whose name podman wants to be shorter than 40 characters."""
 
     def __init__(self, directory):
-        self.command = ["podman", "--root", str(directory / "root"), "--runroot", str(directory / "run"), "--storage-driver=vfs", "--runtime=runc",
+        self.command = ["podman", f"--root={directory}/root", f"--runroot={directory}/run", "--storage-driver=vfs", "--runtime=runc",
                         "--cgroup-manager=cgroupfs"]
         self.names = []
 

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tempfile
 
 import numpy as np
 import pytest
@@ -157,11 +158,12 @@ def test_an_unknown_variant_is_refused(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def storage(images, tmp_path_factory):
-    podman = Podman(tmp_path_factory.mktemp("containers"))
-    podman.loaded = {variant: podman("load", "--quiet", "--input", path).rpartition(" ")[2] for variant, path in images.items()}
-    yield podman
-    podman("rmi", "--all", "--force")
+def storage(images):
+    with tempfile.TemporaryDirectory(prefix="nereid-", ignore_cleanup_errors=True) as directory:
+        podman = Podman(directory)
+        podman.loaded = {variant: podman("load", "--quiet", "--input", path).rpartition(" ")[2] for variant, path in images.items()}
+        yield podman
+        podman("rmi", "--all", "--force")
 
 
 @pytest.fixture
