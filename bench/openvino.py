@@ -26,7 +26,11 @@ CASES = [("small, 1 client", "small", 1, 1, 1), ("large, 1 client", "large", 1, 
 
 
 def main():
-    library, scratch = pathlib.Path(sys.argv[1]), pathlib.Path(tempfile.mkdtemp())
+    with tempfile.TemporaryDirectory(prefix="nereid-bench-") as scratch:
+        measure(pathlib.Path(sys.argv[1]), pathlib.Path(scratch))
+
+
+def measure(library, scratch):
     for name, (width, layers) in LAYERS.items():
         models.write_onnx(scratch / f"{name}.onnx", width, layers)
     served = {f"{name}_{count}": name for name in LAYERS for count in (1, 2)}

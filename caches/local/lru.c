@@ -45,13 +45,13 @@ static lru_slot *slot_of(const lru *l, uint64_t hash)
   return &l->slots[hash & (l->slot_count - 1)];
 }
 
-// One of 64 bits, by those of the hash that do not choose the slot.
+// The top bits of the hash choose one of 64 bits; the low ones choose the slot.
 static uint64_t bit_of(uint64_t hash)
 {
   return (uint64_t)1 << (hash >> 58);
 }
 
-// The search is over and found nothing: the bits of entries that have left go.
+// Sets `seen` anew, without the bits of entries that have left.
 static void forget_left(lru_slot *slot)
 {
   slot->seen = 0;

@@ -17,8 +17,8 @@ extern "C" {
 // the model. The caller must hold no lock that its callbacks take. Backends do not see the flag.
 #define NEREID_REQUEST_FLAG_RUN_HERE 0x40000000u
 
-// With NEREID_REQUEST_FLAG_RUN_HERE: nobody else waits for the calling thread, so the model may
-// have been answering within some hundred microseconds.
+// With NEREID_REQUEST_FLAG_RUN_HERE: the calling thread has no other client at the moment. The
+// server then also executes models on it that take up to half a millisecond.
 #define NEREID_REQUEST_FLAG_ALONE 0x20000000u
 
 // --- Options

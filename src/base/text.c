@@ -203,6 +203,11 @@ int text_hex_digit(char c)
   return -1;
 }
 
+bool text_same(const char *a, const char *b)
+{
+  return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
 bool text_starts_with(const char *text, const char *prefix)
 {
   return strncmp(text, prefix, strlen(prefix)) == 0;

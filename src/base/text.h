@@ -50,6 +50,8 @@ bool text_replace(char **target, const char *text);
 // The value of a hexadecimal digit, -1 for any other character.
 int text_hex_digit(char c);
 
+// Whether both are the same text, or both NULL.
+bool text_same(const char *a, const char *b);
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);
 

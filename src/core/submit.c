@@ -10,8 +10,8 @@
 #include "core/model_queue.h"
 #include "core/refuse.h"
 
-// Models that take longer would keep the submitting thread from its work: from other clients, or
-// from those that connect meanwhile.
+// A slower model is executed by its instance's thread: the submitting thread has other clients
+// (RUN_INLINE_NS), or only new connections to wait for (RUN_ALONE_NS).
 #define RUN_INLINE_NS 50000
 #define RUN_ALONE_NS  500000
 

@@ -2,8 +2,8 @@
 // Reads the variables once. The names are FileDescriptorName= in the unit.
 #include "daemon/inherited.h"
 
-#include "base/number.h"
 #include "base/text.h"
+#include "daemon/notify.h"
 #include "frontend/common/observe/frontend_log.h"
 
 #include <errno.h>
@@ -20,16 +20,10 @@ struct inherited {
   char *names[MOST]; // of descriptor FIRST + i; NULL: taken
 };
 
-static bool read_number(const char *name, int64_t *value)
-{
-  const char *text = getenv(name), *end;
-  return text != NULL && number_read_i64(text, &end, value) == NUMBER_READ_OK && *end == '\0';
-}
-
 static bool are_ours(void)
 {
   int64_t pid;
-  return read_number("LISTEN_PID", &pid) && pid == getpid();
+  return notify_number("LISTEN_PID", &pid) && pid == getpid();
 }
 
 static error *read_names(inherited *sockets)
@@ -51,7 +45,7 @@ static error *read_sockets(inherited *sockets)
   int64_t count;
   if (!are_ours())
     return NULL;
-  if (!read_number("LISTEN_FDS", &count) || count < 0 || count > MOST)
+  if (!notify_number("LISTEN_FDS", &count) || count < 0 || count > MOST)
     return error_new(ERROR_INVALID_ARG, "LISTEN_FDS is '%s', expected a number from 0 to %d",
                      getenv("LISTEN_FDS") == NULL ? "" : getenv("LISTEN_FDS"), MOST);
   for (int i = 0; i < count; i++)

@@ -74,8 +74,9 @@ static error *serve(daemon_options *options, access_rules *rules, int argument_c
   return NULL;
 }
 
-// Under AddressSanitizer nobody uses glibc's allocator before a thread trims it, as OpenVINO's do.
-// Two threads at once would then prepare it at once, and one would find it half prepared.
+// AddressSanitizer replaces malloc, so glibc's allocator stays unused until OpenVINO calls
+// malloc_trim, when a model goes. Two threads that make this first call at once crash, since one
+// finds the allocator half initialised. This call initialises it.
 static void prepare_allocator(void)
 {
 #ifdef __SANITIZE_ADDRESS__

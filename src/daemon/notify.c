@@ -3,6 +3,7 @@
 #include "daemon/notify.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -31,6 +32,12 @@ void notify_service_manager(const char *state)
   (void)sendto(descriptor, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
   close(descriptor);
+}
+
+bool notify_number(const char *variable, int64_t *value)
+{
+  const char *text = getenv(variable), *end;
+  return text != NULL && number_read_i64(text, &end, value) == NUMBER_READ_OK && *end == '\0';
 }
 
 void notify_reloading(void)

@@ -4,8 +4,14 @@
 #ifndef NEREID_DAEMON_NOTIFY_H
 #define NEREID_DAEMON_NOTIFY_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 // `state`: "READY=1", "STOPPING=1" and the like.
 void notify_service_manager(const char *state);
+
+// Reads a variable of the service manager. False: it is not set, or is no number.
+bool notify_number(const char *variable, int64_t *value);
 
 // Call it before reloading; send READY=1 afterwards (Type=notify-reload).
 void notify_reloading(void);

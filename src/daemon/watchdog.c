@@ -2,32 +2,23 @@
 // See watchdog.h.
 #include "daemon/watchdog.h"
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "daemon/notify.h"
 #include "frontend/common/net/loop_core.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "nereid/nereid.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define LOOKS 4 // while the manager is patient
 
-static int64_t number_of(const char *variable)
-{
-  const char *rest, *text = getenv(variable);
-  int64_t number;
-  return text != NULL && text_begins_int64(text, &number, &rest) && *rest == '\0' ? number : 0;
-}
-
 watchdog watchdog_open(bool inherits)
 {
-  int64_t patience_us = number_of("WATCHDOG_USEC"), process = number_of("WATCHDOG_PID");
+  int64_t patience_us, process;
   watchdog w = {0};
-  if (patience_us > 0 && patience_us < INT64_MAX / 1000 &&
-      (process == 0 || process == getpid() || inherits))
+  bool others = !inherits && notify_number("WATCHDOG_PID", &process) && process != getpid();
+  if (!others && notify_number("WATCHDOG_USEC", &patience_us) && patience_us > 0 &&
+      patience_us < INT64_MAX / 1000)
     w.period_ns = (uint64_t)patience_us * 1000 / LOOKS;
   return w;
 }

@@ -12,6 +12,7 @@ import threading
 
 import pytest
 from conftest import DEADLINE, PATIENCE, ROOT, make_identity, wait_for
+from notify_socket import NotifySocket
 from ports import free_port
 from python_models import make_python
 
@@ -155,49 +156,32 @@ def test_ports_open_when_the_models_are_in(start_server, repository, tmp_path):
 # ---- what it hears ----
 
 
-def notify_socket(tmp_path):
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    listener.bind(str(tmp_path / "notify"))
-    listener.settimeout(PATIENCE)
-    return listener
-
-
 @pytest.mark.parametrize("process", ["its own", "unset", "another"])
 def test_the_watchdog_is_fed_while_the_server_makes_progress(start_server, repository, tmp_path, process):
     """Where the variables are meant for another process, nobody listens. That a thread is stuck is played by unit tests."""
     make_identity(repository, "m")
     as_systemd = [sys.executable, "-c", "import os, sys; os.environ['WATCHDOG_PID'] = str(os.getpid()); os.execv(sys.argv[1], sys.argv[1:])"]
-    variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
-    with contextlib.closing(notify_socket(tmp_path)) as listener:
-        server = start_server(repository, wrapper=as_systemd if process == "its own" else [],
-                              variables=variables | ({"WATCHDOG_PID": "1"} if process == "another" else {}))
-        said = [listener.recv(256) for _ in range(1 if process == "another" else 8)]
+    with contextlib.closing(NotifySocket(tmp_path)) as manager:
+        variables = manager.variables | {"WATCHDOG_USEC": "200000"} | ({"WATCHDOG_PID": "1"} if process == "another" else {})
+        server = start_server(repository, wrapper=as_systemd if process == "its own" else [], variables=variables)
+        said = [manager.hear() for _ in range(1 if process == "another" else 8)]
         assert set(said) == ({b"READY=1"} if process == "another" else {b"READY=1", b"WATCHDOG=1"})
         server.stop()
-        rest = said_until(listener, b"STOPPING=1")
+        rest = manager.hear_until(b"STOPPING=1")
     assert process != "another" or rest == [b"STOPPING=1"]
-
-
-def said_until(listener, last):
-    said = []
-    while last not in said:
-        said.append(listener.recv(256))
-    return said
 
 
 def test_states_are_told(start_server, repository, tmp_path):
     make_identity(repository, "m")
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listener:
-        listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(PATIENCE)
-        server = start_server(repository, variables={"NOTIFY_SOCKET": str(tmp_path / "notify")})
-        assert listener.recv(256) == b"READY=1"
+    with contextlib.closing(NotifySocket(tmp_path)) as manager:
+        server = start_server(repository, variables=manager.variables)
+        assert manager.hear() == b"READY=1"
         server.process.send_signal(signal.SIGHUP)
-        name, stamp = listener.recv(256).decode().splitlines()
+        name, stamp = manager.hear().decode().splitlines()
         assert name == "RELOADING=1" and int(stamp.removeprefix("MONOTONIC_USEC=")) > 0
-        assert listener.recv(256) == b"READY=1"
+        assert manager.hear() == b"READY=1"
         server.stop()
-        assert listener.recv(256) == b"STOPPING=1"
+        assert manager.hear() == b"STOPPING=1"
 
 
 # ---- credentials ----

@@ -12,22 +12,16 @@ import pytest
 import tritonclient.grpc as triton
 from certificates import make_certificate, make_certificates, tls_flags
 from conftest import PATIENCE, ROOT, make_identity, wait_for
+from notify_socket import NotifySocket
 
 INDEX = "/v2/repository/index"
 
 
-class Reader:
+class Reader(NotifySocket):
     """Sends SIGHUP, and knows when the server has dealt with it: it then says READY=1."""
 
-    def __init__(self, directory):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(directory / "notify"))
-        self.socket.settimeout(PATIENCE)
-        self.variables = {"NOTIFY_SOCKET": str(directory / "notify")}
-
     def await_ready(self):
-        while self.socket.recv(256) != b"READY=1":
-            pass
+        self.hear_until(b"READY=1")
 
     def __call__(self, server):
         """The lines that this SIGHUP has made."""
@@ -41,7 +35,7 @@ class Reader:
 def read_again(tmp_path):
     reader = Reader(tmp_path)
     yield reader
-    reader.socket.close()
+    reader.close()
 
 
 @pytest.fixture

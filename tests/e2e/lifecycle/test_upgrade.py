@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 from conftest import PATIENCE, make_identity, wait_for
+from notify_socket import NotifySocket
 from ports import free_port
 from python_models import make_python
 
@@ -210,19 +211,16 @@ def test_every_address_passes(start_server, repository, address, tmp_path, nerei
 
 def test_the_service_manager_hears_of_the_new_process(start_server, repository, address, tmp_path):
     make_identity(repository, "m")
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listener:
-        listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(PATIENCE)
-        variables = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
-        server = start_server(repository, flags=[address], variables=variables)
-        assert listener.recv(256) == b"READY=1"
-        new = upgrade(start_server, repository, address, variables=variables)
+    with contextlib.closing(NotifySocket(tmp_path)) as manager:
+        server = start_server(repository, flags=[address], variables=manager.variables)
+        assert manager.hear() == b"READY=1"
+        new = upgrade(start_server, repository, address, variables=manager.variables)
         named = f"MAINPID={new.process.pid}".encode()
-        assert listener.recv(256) == named  # the old one says so
-        assert listener.recv(256) == b"READY=1\n" + named
+        assert manager.hear() == named  # the old one says so
+        assert manager.hear() == b"READY=1\n" + named
         await_end(server)
         new.stop()
-        assert listener.recv(256) == b"STOPPING=1"  # the old one has not said that
+        assert manager.hear() == b"STOPPING=1"  # the old one has not said that
 
 
 def test_a_signal_starts_the_next_server(start_server, repository, address, tmp_path):

@@ -44,10 +44,7 @@ error *listener_new(const listener_protocol *protocol, const listener_options *o
   l->options = *options;
   l->options.listen.address = NULL;
   l->options.thread_count = thread_count(options->thread_count);
-  l->options.connection_limit = connection_limit(protocol, options->connection_limit);
-  if (options->max_inflight_bytes == 0)
-    l->options.max_inflight_bytes = machine_memory() / 4;
-  l->budget.limit = l->options.max_inflight_bytes;
+  listener_set_limits(l, options);
   refcount_init(&l->references);
   drain_init(&l->drain);
   error *failure = listen_open(&options->listen, &l->socket);

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/files.h"
+#include "base/text.h"
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -123,16 +124,11 @@ gnutls_certificate_credentials_t tls_identity_credentials(const tls_identity *id
   return now_of(identity)->credentials;
 }
 
-static bool are_equal(const char *a, const char *b)
-{
-  return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
 error *tls_identity_renew(tls_identity *identity, tls_identity *fresh, bool *changed)
 {
   const tls_identity *now = now_of(identity);
-  *changed = !are_equal(now->certificate, fresh->certificate) || !are_equal(now->key, fresh->key) ||
-             !are_equal(now->root, fresh->root);
+  *changed = !text_same(now->certificate, fresh->certificate) || !text_same(now->key, fresh->key) ||
+             !text_same(now->root, fresh->root);
   if (!*changed)
     return NULL;
   tls_identity *renewed = malloc(sizeof(*renewed));

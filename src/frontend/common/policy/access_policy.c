@@ -198,15 +198,10 @@ static const restrictions *now_of(const restrictions *set)
   return renewed != NULL ? renewed : set;
 }
 
-static bool are_equal(const char *a, const char *b)
-{
-  return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
 route_category restrictions_difference(const restrictions *set, const restrictions *other)
 {
   route_category i = 0;
-  while (i < CATEGORY_COUNT && are_equal(set->of[i].header, other->of[i].header))
+  while (i < CATEGORY_COUNT && text_same(set->of[i].header, other->of[i].header))
     i++;
   return i;
 }
@@ -216,7 +211,7 @@ error *restrictions_renew(restrictions *set, restrictions *fresh, bool *changed)
   const restrictions *now = now_of(set);
   *changed = false;
   for (size_t i = 0; i < CATEGORY_COUNT; i++)
-    *changed = *changed || !are_equal(now->of[i].value, fresh->of[i].value);
+    *changed = *changed || !text_same(now->of[i].value, fresh->of[i].value);
   if (!*changed)
     return NULL;
   restrictions *renewed = malloc(sizeof(*renewed));
