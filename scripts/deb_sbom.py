@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 import wheel_sbom
-from make_wheel import Owner, output
+from built import Owner, output
 
 
 def field(package, name):

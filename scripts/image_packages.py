@@ -9,12 +9,10 @@ import shutil
 import subprocess
 import tarfile
 
+from built import output
+
 MERGED = re.compile(r"^(bin|sbin|lib|lib32|lib64|libx32)(?=/|$)")  # directories that are links to those in /usr
 Package = collections.namedtuple("Package", "package version architecture control")  # `control`: the record that dpkg has of it
-
-
-def output(*command, **options):
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
 
 
 def library_directory():

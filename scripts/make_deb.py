@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 
 import deb_sbom
-from make_wheel import ROOT, output, source_time
+from built import ROOT, output, source_time
 from wheel_sbom import distribution
 
 PACKAGING = "deploy/debian"

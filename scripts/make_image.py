@@ -17,10 +17,10 @@ import tempfile
 
 import image_sbom
 import wheel_sbom
+from built import NOT_CARRIED, ROOT, Build, output, source_time
 from image_layout import Layout
-from image_packages import installed_owner, make_pool, output
+from image_packages import installed_owner, make_pool
 from image_tree import LIBRARIES, Tree
-from make_wheel import NOT_CARRIED, ROOT, install, needed_libraries, owners, source_time, version
 
 PREFIX = "opt/tritonserver"  # where Triton is in NVIDIA's images
 ONNX_BACKEND = f"{PREFIX}/lib/nereid/backends/onnxruntime"
@@ -108,7 +108,7 @@ def make_trees(stage, pool, known, parts):
 
 def image_config(build, variant, created):
     config = json.loads((ROOT / "deploy/container/config.json").read_text())
-    labels = {"version": f"{version(build)}-{variant}", "created": created}
+    labels = {"version": f"{build.version}-{variant}", "created": created}
     try:
         labels["revision"] = output("git", "-C", str(ROOT), "rev-parse", "HEAD", stderr=subprocess.DEVNULL).strip()
     except (OSError, subprocess.CalledProcessError):
@@ -129,7 +129,7 @@ def bill_of(name, build, digest, seconds, trees):
         return (trees[0].pool / "usr/share/doc" / package.package / "copyright").read_text(errors="replace")
 
     others = [onnx_component()] if any(owner_of(each) == "onnxruntime" for each in files) else []
-    return image_sbom.bill(name, version(build), digest, seconds, files, owner_of, copyright_of, others)
+    return image_sbom.bill(name, build.version, digest, seconds, files, owner_of, copyright_of, others)
 
 
 def make(build, directory, variants, scratch):
@@ -137,8 +137,8 @@ def make(build, directory, variants, scratch):
     created = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     stage, pool = scratch / "stage", scratch / "pool"
     pool.mkdir()
-    install(build, stage)
-    needed = {owner.package for owner in owners(needed_libraries(stage)).values()}
+    build.install(stage)
+    needed = {owner.package for owner in build.owners(build.needed_libraries(stage)).values()}
     parts = [part for part in PARTS if any(has(variant, part) for variant in variants)]
     opened = {installed_owner(f"/{LIBRARIES}/{name}") for part in parts for name in OPENED[part]}
     known = make_pool({*needed, *NOT_CARRIED, *opened, *(name for part in parts for name in PACKAGES[part])}, ROOT / "build/image-packages", pool)
@@ -149,7 +149,7 @@ def make(build, directory, variants, scratch):
     architecture = output("dpkg", "--print-architecture").strip()
     for variant in variants:
         inside = [part for part in parts if has(variant, part)]
-        tag = f"{version(build)}-{variant.replace('+', '-')}"
+        tag = f"{build.version}-{variant.replace('+', '-')}"
         path = directory / f"nereid-{tag}.tar"
         digest = layout.write(path, f"nereid:{tag}", architecture, image_config(build, variant, created), [layers[part] for part in inside])
         bill = bill_of(f"nereid:{tag}", build, digest, seconds, [trees[part] for part in inside])
@@ -165,7 +165,7 @@ def main(build, directory, *variants):
     os.umask(0o022)
     os.environ.setdefault("SOURCE_DATE_EPOCH", source_time())
     with tempfile.TemporaryDirectory() as scratch:
-        make(pathlib.Path(build), pathlib.Path(directory), variants, pathlib.Path(scratch).resolve())
+        make(Build(pathlib.Path(build)), pathlib.Path(directory), variants, pathlib.Path(scratch).resolve())
 
 
 if __name__ == "__main__":
