@@ -29,12 +29,16 @@ def source_time():
 
 
 class Build:
-    """A directory in which CMake has built for this machine."""
+    """A directory in which CMake has built: for this machine, or for another one, whose libraries and database of dpkg are below `root` (scripts/cross_build)."""
 
     def __init__(self, directory):
         self.directory = directory
         cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (directory / "CMakeCache.txt").read_text(), re.M))
         self.version = cache["CMAKE_PROJECT_VERSION"]
+        self.machine = cache.get("CMAKE_SYSTEM_PROCESSOR", os.uname().machine)
+        self.root = cache.get("CMAKE_SYSROOT", "")
+        self.objcopy = cache["CMAKE_OBJCOPY"]
+        self.ldd = [cache["CMAKE_CROSSCOMPILING_EMULATOR"], "--list"] if self.root else ["ldd"]  # the loader lists
 
     def install(self, package):
         """As `cmake --install` lays it out, without what a package has no use for or cannot have. A build's identity depends on the directory where it was made."""
@@ -43,11 +47,12 @@ class Build:
         for name in ("include", "lib/pkgconfig", "share"):
             shutil.rmtree(package / name)
         for path in wheel_sbom.binaries(package):
-            subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", path], check=True)
+            subprocess.run([self.objcopy, "--remove-section=.note.gnu.build-id", path], check=True)
 
     def needed_libraries(self, package):
         """The libraries of the system that the installed files need, directly or through another library."""
-        told = output("ldd", *wheel_sbom.binaries(package), env=os.environ | {"LD_LIBRARY_PATH": str(package / "lib")})
+        variables = os.environ | {"LD_LIBRARY_PATH": str(package / "lib")}
+        told = "".join(output(*self.ldd, path, env=variables) for path in wheel_sbom.binaries(package))
         if "not found" in told:
             sys.exit(f"a library is not installed:\n{told}")
         found = {pathlib.Path(path).resolve() for path in re.findall(r"=> (/\S+)", told)}
@@ -55,11 +60,11 @@ class Build:
 
     def owners(self, libraries):
         """Debian's package of each library, by the name of the library's file."""
-        packages = {}
-        for line in output("dpkg-query", "-S", *(f"*/{path.name}" for path in libraries)).splitlines():
+        packages, query = {}, ["dpkg-query", f"--admindir={self.root}/var/lib/dpkg"]
+        for line in output(*query, "-S", *(f"*/{path.name}" for path in libraries)).splitlines():
             package, _, path = line.partition(": ")
-            if pathlib.Path(path).resolve() in libraries:  # dpkg-query also finds the library of another architecture
+            if pathlib.Path(self.root + path).resolve() in libraries:  # dpkg-query also finds the library of another architecture
                 packages[pathlib.Path(path).name] = package.split(":")[0]
-        about = output("dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture} ${source:Package} ${source:Version}\n", *sorted(set(packages.values())))
+        about = output(*query, "-W", "-f", "${Package} ${Version} ${Architecture} ${source:Package} ${source:Version}\n", *sorted(set(packages.values())))
         known = {line.split()[0]: Owner(*line.split()) for line in about.splitlines()}
         return {path.name: known[packages[path.name]] for path in libraries if packages[path.name] not in NOT_CARRIED}

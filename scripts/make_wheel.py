@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a wheel from a build: make_wheel.py BUILD DIRECTORY writes the wheel and its bill of materials (wheel_sbom.py) into DIRECTORY, and prints the path of the
-wheel. scripts/package builds first.
+wheel. scripts/package builds first, for this machine or for another one.
 
 setuptools packs. auditwheel adds the libraries and finds out which glibc the wheel needs. Two runs make the same bytes: all times are the time of the last
 commit, or SOURCE_DATE_EPOCH.
@@ -22,13 +22,13 @@ OWN = "libtritonserver.so"  # stays as it is: backends of others know it by that
 COMMON = pathlib.Path("/usr/share/common-licenses")
 
 
-def add_licences(stage, carried):
+def add_licences(stage, carried, root):
     """The licence of nereid, those of the packages whose libraries the wheel carries, and the texts that these refer to."""
-    shutil.copy(ROOT / "LICENSE", stage)
+    shutil.copyfile(ROOT / "LICENSE", stage / "LICENSE")  # without its mode, which depends on who has checked it out
     licences = stage / "carried"
     licences.mkdir()
     for package in sorted({owner.package for owner in carried.values()}):
-        shutil.copyfile(f"/usr/share/doc/{package}/copyright", licences / f"{package}.txt")
+        shutil.copyfile(f"{root}/usr/share/doc/{package}/copyright", licences / f"{package}.txt")
     texts = "".join(path.read_text() for path in sorted(licences.iterdir()))
     for name in sorted(set(re.findall(rf"{COMMON}/([\w.-]*\w)", texts))):
         shutil.copyfile(COMMON / name, licences / f"{name}.txt")
@@ -36,16 +36,18 @@ def add_licences(stage, carried):
     (licences / "libraries.txt").write_text("The libraries in nereid.libs are those of these packages, unchanged except for names and search paths:\n" + "".join(lines))
 
 
-def pack(stage, directory):
+def pack(stage, machine, directory):
     """Makes a wheel that still needs the system's libraries."""
-    subprocess.run([sys.executable, "-c", f"from setuptools import build_meta; build_meta.build_wheel({str(directory)!r})"],
+    options = {"--build-option": f"--plat-name=linux_{machine}"}
+    subprocess.run([sys.executable, "-c", f"from setuptools import build_meta; build_meta.build_wheel({str(directory)!r}, {options})"],
                    cwd=stage, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return next(directory.glob("*.whl"))
 
 
-def repair(wheel, directory):
+def repair(wheel, places, directory):
+    """Adds the libraries, which lie in these places."""
     tools = str(pathlib.Path(sys.executable).parent)
-    subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--exclude", OWN, "-w", directory, wheel], check=True,
+    subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--exclude", OWN, "--ldpaths", ":".join(sorted(map(str, places))), "-w", directory, wheel], check=True,
                    stdout=subprocess.DEVNULL, env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"})
     return next(directory.glob("*.whl"))
 
@@ -75,9 +77,10 @@ def make(build, directory, scratch):
     shutil.copy(ROOT / "docs/pip.md", stage)
     metadata = stage / "pyproject.toml"
     metadata.write_text(metadata.read_text().replace("@version@", build.version))
-    carried = build.owners(build.needed_libraries(package))
-    add_licences(stage, carried)
-    wheel = repair(pack(stage, scratch), scratch / "repaired")
+    libraries = build.needed_libraries(package)
+    carried = build.owners(libraries)
+    add_licences(stage, carried, build.root)
+    wheel = repair(pack(stage, build.machine, scratch), {path.parent for path in libraries}, scratch / "repaired")
     check(wheel, {wheel_sbom.stem(name) for name in carried})
     directory.mkdir(parents=True, exist_ok=True)
     write_sbom(wheel, build.version, carried, directory, scratch / "unpacked")
