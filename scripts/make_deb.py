@@ -73,23 +73,31 @@ def as_root(*command):
 
 
 def profiles(architecture):
-    return ["-a", architecture, "-P", "cross,nocheck"] if architecture else []
+    """As dpkg-buildpackage, dpkg-checkbuilddeps and apt-get all read them: the first wants a profile and its letter in one word."""
+    return [f"-a{architecture}", "-Pcross,nocheck"] if architecture else []
+
+
+def is_installed(package):
+    return subprocess.run(["dpkg-query", "-W", package], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def install_dependencies(tree, architecture):
+    compiler = f"crossbuild-essential-{architecture}" if architecture else "build-essential"
     here = subprocess.run(["dpkg-checkbuilddeps", *profiles(architecture), tree / "debian/control"], stderr=subprocess.PIPE, text=True)
-    if here.returncode == 0:
+    if here.returncode == 0 and is_installed(compiler):
         return
     print(here.stderr.strip(), file=sys.stderr)
     if architecture:
         as_root("dpkg", "--add-architecture", architecture)
+    install = ["apt-get", "-y", "-q", "--no-install-recommends"]
     as_root("apt-get", "update", "-q")
-    as_root("apt-get", "build-dep", "-y", "-q", "--no-install-recommends", *profiles(architecture), str(tree))
+    as_root(*install, "install", compiler)  # neither apt nor the check above asks for one
+    as_root(*install, "build-dep", *profiles(architecture), str(tree))
 
 
 def build(tree, architecture):
     kind = [*profiles(architecture), "-B"] if architecture else []
-    options = f"parallel={len(os.sched_getaffinity(0))} {os.environ.get('DEB_BUILD_OPTIONS', '')}"
+    options = f"parallel={len(os.sched_getaffinity(0))} {'nocheck ' if architecture else ''}{os.environ.get('DEB_BUILD_OPTIONS', '')}"
     subprocess.run(["dpkg-buildpackage", "-us", "-uc", *kind], cwd=tree, check=True, stdout=sys.stderr, env=os.environ | {"DEB_BUILD_OPTIONS": options.strip()})
 
 

@@ -25,7 +25,7 @@ def is_quick(item):
 
 def is_of_release(item):
     """It asks the release build only, whatever NEREID_BUILD says: memory and time mean nothing under a sanitizer, and wheels and images have no sanitizer."""
-    return not {"start_release", "release_target", "wheel", "images"}.isdisjoint(item.fixturenames) and "nereid" not in item.fixturenames
+    return not {"start_release", "release_target", "wheels", "images"}.isdisjoint(item.fixturenames) and "nereid" not in item.fixturenames
 
 
 def is_ours(item):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel of build/release: what it carries, and that a virtual environment with it and ONNX Runtime serves models. Nothing comes from the network: the
-environment has links to the packages of the tests' own environment."""
+environment has links to the packages of the tests' own environment. The wheel of build/aarch64-release, which `scripts/package build/package arm64` makes, is asked
+the same of what it carries, and serves under an emulator."""
 import email
+import functools
 import hashlib
 import json
 import os
@@ -14,19 +16,26 @@ import zipfile
 import numpy as np
 import proc
 import pytest
-from conftest import ROOT, Starter
+import tritonclient.grpc as grpcclient
+from conftest import ROOT, Starter, make_identity
 from python_models import infer, make_python
 
 MOST_BYTES = 8_000_000
+SYSROOT = ROOT / ".deps/aarch64"  # scripts/cross_build
+EMULATED = ["qemu-aarch64", "-L", SYSROOT]
+ADMIN = {"release": "/var/lib/dpkg", "aarch64-release": SYSROOT / "var/lib/dpkg"}
+MACHINES = {"x86_64": 62, "aarch64": 183}  # in the header of an ELF file
 TELL = """
 def execute(self, requests):
     return [answer(np.array([sys.prefix.encode()], dtype=np.object_)) for request in requests]
 """
 
 
-def make(directory):
+def make(build, directory):
+    if build != "release" and not (ROOT / f"build/{build}/bin/nereid").exists():
+        pytest.skip(f"build/{build} is missing, `scripts/package build/package arm64` makes it: it wants Debian's cross compiler and qemu-user")
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    told = subprocess.run([sys.executable, ROOT / "scripts/make_wheel.py", ROOT / "build/release", directory], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    told = subprocess.run([sys.executable, ROOT / "scripts/make_wheel.py", ROOT / "build" / build, directory], env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return pathlib.Path(told.stdout.strip())
 
 
@@ -40,12 +49,23 @@ def carried_by(file):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("wheel"))
+def wheels(tmp_path_factory):
+    """Makes the wheel of a build, once."""
+    return functools.cache(lambda build: make(build, tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(params=["release", pytest.param("aarch64-release", marks=pytest.mark.slow)])
+def build(request):
+    return request.param
+
+
+@pytest.fixture
+def wheel(wheels, build):
+    return wheels(build)
 
 
 @pytest.fixture(scope="module")
-def environment(wheel, tmp_path_factory):
+def environment(wheels, tmp_path_factory):
     """A virtual environment in which `pip install nereid-*.whl[onnx]` was run."""
     directory = tmp_path_factory.mktemp("installed") / "env"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
@@ -54,7 +74,7 @@ def environment(wheel, tmp_path_factory):
         if not path.name.startswith(("pip", "nereid", "__pycache__")):
             (packages / path.name).symlink_to(path)
     subprocess.run([sys.executable, "-m", "pip", "--python", directory / "bin/python", "install", "-q", "--no-index", "--no-compile",
-                    "--disable-pip-version-check", f"{wheel}[onnx]"], check=True)
+                    "--disable-pip-version-check", f"{wheels('release')}[onnx]"], check=True)
     return directory
 
 
@@ -78,7 +98,16 @@ def test_it_is_small_and_runs_where_glibc_is_2_34(wheel):
     assert wheel.stat().st_size <= MOST_BYTES
     if "bookworm" in pathlib.Path("/etc/os-release").read_text():  # a newer one may link what an older has not
         assert int(tag[1]) <= 34
-        assert f"build/package/{wheel.name}[onnx]" in (ROOT / "docs/pip.md").read_text()
+        assert f"build/package/{wheel.name}" in (ROOT / "docs/pip.md").read_text()
+
+
+def test_each_program_and_library_in_it_is_for_the_machine_in_its_name(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        heads = {name: file.read(name)[:20] for name in file.namelist()}
+    machines = {name: int.from_bytes(head[18:], "little") for name, head in heads.items() if head.startswith(b"\x7fELF")}
+    assert {"nereid/bin/nereid", "nereid/lib/nereid/backends/python/worker/_nereid.abi3.so"} < machines.keys()
+    wanted, = (number for name, number in MACHINES.items() if wheel.stem.endswith(name))
+    assert set(machines.values()) == {wanted}, machines
 
 
 def test_the_licences_of_all_that_it_carries_are_inside(wheel):
@@ -94,7 +123,7 @@ def test_the_licences_of_all_that_it_carries_are_inside(wheel):
     assert {"LICENSE", "LGPL-2.1.txt", "LGPL-3.txt", "GPL-3.txt", *(f"{package}.txt" for package in packages.values())} <= licences
 
 
-def test_the_bill_of_materials_names_each_library_its_package_and_its_licence(wheel):
+def test_the_bill_of_materials_names_each_library_its_package_and_its_licence(wheel, build):
     bill = json.loads(bill_of(wheel).read_text())
     with zipfile.ZipFile(wheel) as file:
         carried = carried_by(file)
@@ -106,16 +135,18 @@ def test_the_bill_of_materials_names_each_library_its_package_and_its_licence(wh
     for component in components.values():
         assert re.fullmatch(rf"pkg:deb/\w+/{re.escape(component['name'])}@[\w.~%+-]+\?arch=\w+&distro=[\w.-]+", component["purl"]), component
         assert re.fullmatch(r"[A-Z]\w+(-[\w.]+)*( (OR|WITH) [A-Z]\w+(-[\w.]+)*)*", component["licenses"][0]["expression"]), component
-    installed = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *(component["name"] for component in components.values())], check=True, stdout=subprocess.PIPE, text=True)
-    assert dict(line.split() for line in installed.stdout.splitlines()) == {component["name"]: component["version"] for component in components.values()}
+    installed = subprocess.run(["dpkg-query", f"--admindir={ADMIN[build]}", "-W", "-f", "${Package} ${Version} ${Architecture}\n", *(component["name"] for component in components.values())],
+                               check=True, stdout=subprocess.PIPE, text=True)
+    listed = {(component["name"], component["version"], re.search(r"arch=(\w+)", component["purl"])[1]) for component in components.values()}
+    assert {tuple(line.split()) for line in installed.stdout.splitlines()} == listed
     needs = {entry["ref"]: set(entry["dependsOn"]) for entry in bill["dependencies"]}
     gnutls, hogweed = (next(name for name in components if name.startswith(start)) for start in ("libgnutls-", "libhogweed-"))
     assert needs.keys() == {own["bom-ref"], *components} and set().union(*needs.values()) == components.keys()
     assert gnutls in needs[own["bom-ref"]] and hogweed in needs[gnutls] - needs[own["bom-ref"]]
 
 
-def test_two_builds_are_equal(wheel, tmp_path):
-    again = make(tmp_path)
+def test_two_builds_are_equal(wheel, build, tmp_path):
+    again = make(build, tmp_path)
     assert again.read_bytes() == wheel.read_bytes()
     assert bill_of(again).read_bytes() == bill_of(wheel).read_bytes()
 
@@ -138,3 +169,28 @@ def test_a_python_model_runs_on_the_python_of_the_environment(start, environment
     make_python(tmp_path / "models", "prefix", TELL, kind="TYPE_STRING")
     server = start("serve", tmp_path / "models")
     assert infer(server, "prefix", np.array([b"x"], dtype=np.object_), "BYTES")[0].decode() == str(environment)
+
+
+@pytest.mark.slow
+def test_that_for_arm64_serves_under_an_emulator(wheels, tmp_path):
+    unpacked = tmp_path / "unpacked"
+    with zipfile.ZipFile(wheels("aarch64-release")) as file:
+        file.extractall(unpacked)
+    nereid = unpacked / "nereid/bin/nereid"
+    nereid.chmod(0o755)  # pip does that
+    version = subprocess.run([*EMULATED, nereid, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert re.fullmatch(r"nereid [\d.]+\n", version)
+    make_identity(tmp_path / "models", "same", max_batch_size=0)
+    starter = Installed(nereid, None, tmp_path)
+    try:
+        server = starter("serve", tmp_path / "models", wrapper=EMULATED)
+        given = {"name": "INPUT0", "datatype": "FP32", "shape": [3], "data": [1, 2, 0.5]}
+        answer = server.ask("/v2/models/same/infer", json.dumps({"inputs": [given]}).encode())
+        assert json.loads(answer.body)["outputs"][0]["data"] == [1, 2, 0.5]
+        assert 'nv_inference_request_success{model="same",version="1"} 1' in server.ask("/metrics", port=server.metrics_port).text
+        with grpcclient.InferenceServerClient(f"localhost:{server.grpc_port}") as client:
+            assert client.is_model_ready("same")
+        libraries = set(re.findall(r" (/\S+/lib(?:jansson|nghttp2)\S*)", proc.read(server.process.pid, "maps")))  # the emulator has some of its own
+        assert len(libraries) == 2 and all(path.startswith(f"{unpacked}/nereid.libs/") for path in libraries), libraries
+    finally:
+        starter.stop_all()
