@@ -92,7 +92,8 @@ class Tree:
             self.add(f"{directory}/copyright")
             texts += (self.pool / directory / "copyright").read_text(errors="replace")
         for name in sorted(set(re.findall(rf"/{LICENCES}/([\w.-]*\w)", texts))):
-            self.add(f"{LICENCES}/{name}")
+            if not name.startswith("GFDL"):  # of documentation, which no image has
+                self.add(f"{LICENCES}/{name}")
         for package in sorted(self.packages):
             self.put(f"var/lib/dpkg/status.d/{package.package}", package.control.encode())
 

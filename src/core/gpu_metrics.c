@@ -237,13 +237,12 @@ static void collect(void *context, metrics_sheet *sheet)
 error *gpu_metrics_new(gpus *g, bool of_devices, uint64_t interval_ms, uint64_t pinned_bytes,
                        gpu_metrics **result)
 {
-  static const gpu_devices none;
   gpu_metrics *m = calloc(1, sizeof(*m));
   if (m == NULL)
     return error_no_memory();
   m->gpus = g;
   m->pinned_bytes = pinned_bytes;
-  m->devices = g != NULL ? gpus_devices(g) : &none;
+  m->devices = g != NULL ? gpus_devices(g) : gpu_devices_none();
   pthread_mutex_init(&m->lock, NULL);
   pthread_cond_init(&m->changed, NULL);
   error *e = metrics_registry_add_collector(metrics_registry_global(), collect, m, &m->collector);

@@ -81,7 +81,6 @@ static double limit_of(const server_options *o, int device)
 // Triton's; like Triton, this says nothing where there is no driver.
 static const gpu_devices *find_devices(void)
 {
-  static const gpu_devices none;
   const gpu_devices *devices;
   const gpu_driver *driver;
   AUTO_ERROR error *e = gpu_driver_open(&driver);
@@ -95,7 +94,7 @@ static const gpu_devices *find_devices(void)
                 error_message(e));
     log_info("CUDA memory pool disabled");
   }
-  return &none;
+  return gpu_devices_none();
 }
 
 static void find_supported(gpus *g)

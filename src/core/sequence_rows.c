@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
-static const char zeros[65536];
+static char zeros[65536]; // nobody writes to it; const data would be in the file
 
 // ---- the client of null requests ----
 

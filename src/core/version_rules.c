@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,7 +93,7 @@ static bool read_per_cent(slice text, uint32_t *share)
     text.size--;
   if (!text_to_double(text, &value) || !(value >= 0 && value <= 100))
     return false;
-  *share = (uint32_t)lround(value * (VERSION_SHARE_ALL / 100));
+  *share = (uint32_t)(value * (VERSION_SHARE_ALL / 100) + 0.5);
   return value == 0 || *share > 0;
 }
 

@@ -8,7 +8,6 @@
 #include "daemon/commands.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +176,7 @@ static error *set_double(daemon_options *options, const option *o, const char *t
   const char *rest;
   if (!text_begins_double(text, &value, &rest))
     return option_bad_value(o->name, text, "a number");
-  *field = fmax(0, fmin(value, MAX_DOUBLE));
+  *field = value < 0 ? 0 : value <= MAX_DOUBLE ? value : MAX_DOUBLE;
   bool as_given = *rest == '\0' && value >= 0 && value <= MAX_DOUBLE;
   return as_given ? NULL : options_warn(options, READ_AS "%g", o->name, text, *field);
 }

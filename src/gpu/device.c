@@ -21,6 +21,7 @@ typedef enum finding {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static finding found;
 static gpu_devices all;
+static gpu_devices none; // nobody writes to it; const data would be in the file
 static char reason[512]; // why there are none, or the failure
 
 static void write_uuid(gpu_device *device, const CUuuid *uuid)
@@ -132,6 +133,11 @@ error *gpu_devices_find(const gpu_devices **devices, const char **why)
   if (why != NULL)
     *why = all.count == 0 ? reason : NULL;
   return NULL;
+}
+
+const gpu_devices *gpu_devices_none(void)
+{
+  return &none;
 }
 
 bool gpu_device_supported(const gpu_device *device, double minimum)

@@ -39,6 +39,9 @@ typedef struct gpu_devices {
 // <text>".
 error *gpu_devices_find(const gpu_devices **devices, const char **why);
 
+// A list without devices. It needs no driver, and lives for ever.
+const gpu_devices *gpu_devices_none(void);
+
 // Whether the device's compute capability is at least `minimum` (7.5). As in Triton: greater, or
 // less than 0.01 apart.
 bool gpu_device_supported(const gpu_device *device, double minimum);

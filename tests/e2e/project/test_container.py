@@ -29,7 +29,7 @@ from test_kubernetes import DEPLOYMENT, KSERVE_POD, container_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 DIRECTORY = ROOT / "deploy/container"
 VARIANTS = ("slim", "onnx", "python")
-MOST_BYTES = {"slim": 14_500_000, "onnx": 62_000_000, "python": 130_000_000}  # unpacked
+MOST_BYTES = {"slim": 13_000_000, "onnx": 62_000_000, "python": 130_000_000}  # unpacked
 SHELLS = {"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "perl"}
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 

@@ -158,7 +158,6 @@ MAKERS = {
     "python": (lambda repository: make_python(repository, "m"), BODY.replace(b'"X"', b'"IN"').replace(b"FP32", b"INT32")),
 }
 OF_FRAMEWORKS = ("fil", "openvino", "pytorch", "tensorflow")
-FIRST = {"tensorflow": 25}  # cycles until its own heap is as large as it becomes: 3 MiB more than after the fifth, and then no more up to the 60th
 
 
 @pytest.mark.parametrize("backend", [*MAKERS, *(pytest.param(backend, marks=frameworks.needs(backend)) for backend in OF_FRAMEWORKS)])
@@ -181,14 +180,19 @@ def test_memory_comes_back_after_the_last_unload(start_release, repository, back
             assert server.ask("/v2/repository/models/m/unload", b"{}").status == 200
             wait_for("its end", lambda: json.loads(server.ask("/v2/repository/index", b"").body)[0].get("reason") == "unloaded")
 
-    first = FIRST.get(backend, 5)
-    cycles(first)
+    def grows():
+        before = rss(server)
+        cycles(20)
+        settle(server)
+        seen.append(rss(server) / MIB)
+        return seen[-1] * MIB >= before + MIB
+
+    cycles(5)
     settle(server)
-    left, memory = resources(server), rss(server)
-    cycles(20)
-    wait_for("memory", lambda: rss(server) < memory + MIB)
+    left, seen = resources(server), [rss(server) / MIB]
+    assert not all(grows() for _ in range(6)), seen  # a heap grows at first (TensorFlow's by 3 MiB); what leaks grows for ever
     await_resources(server, left)
-    print(f"{backend}: {memory / MIB:.1f} MiB after {first} cycles, {rss(server) / MIB:.1f} after {first + 20}")
+    print(f"{backend}: MiB after 5 cycles, and after each 20 more: {seen}")
 
 
 @pytest.mark.alone

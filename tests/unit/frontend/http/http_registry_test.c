@@ -106,6 +106,12 @@ static void let_pass(half h, uint64_t ms)
   atomic_store(&h.c->since_ms, connections_now_ms() - ms);
 }
 
+// No time passes for the connection, however late the watcher is.
+static void hold(half h)
+{
+  atomic_store(&h.c->since_ms, UINT64_MAX / 2);
+}
+
 static void a_client_that_leaves_cancels_what_runs_for_it(void **state)
 {
   fixture *f = *state;
@@ -224,9 +230,12 @@ static void who_waits_too_long_is_shut_down(void **state)
   let_pass(body, 2500);
   let_pass(moving, 2500);
   let_pass(running, 100000);
+  const uint64_t before_ms = connections_now_ms();
   connection_received(body.c, 1999);
   connection_received(moving.c, 1000);
   connection_received(moving.c, 1000); // 1000 bytes a second are progress
+  assert_true(atomic_load(&moving.c->since_ms) >= before_ms);
+  hold(moving);
   assert_null(listen_open(&(listen_options){.address = address}, &f->listener.socket));
   assert_null(connections_watch(f->all, NULL));
   await_shut(headers);
