@@ -5,19 +5,23 @@ import shutil
 import subprocess
 
 import pytest
-from roots import KEPT, RELEASE, SCRIPT, Root, made_in, make_bare
+from roots import KEPT, RELEASE, SCRIPT, Root, made_in, make_bare, packages_of
+
+
+def root_with_source(name):
+    """A root to build in. It is kept, as the bare one is, with all that building needs."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a root of Debian and install packages in it")
+    make_bare()
+    changes = KEPT / f"{RELEASE}.{name}"
+    subprocess.run([SCRIPT, "source", changes / "changes"], check=True)
+    shutil.rmtree(changes / "changes/nereid/build", ignore_errors=True)
+    return Root(changes)
 
 
 @pytest.fixture(scope="session")
 def builder():
-    """A root to build in, with all that building needs. It is kept, as the bare one is."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a root of Debian and install packages in it")
-    make_bare()
-    changes = KEPT / f"{RELEASE}.build"
-    subprocess.run([SCRIPT, "source", changes / "changes"], check=True)
-    shutil.rmtree(changes / "changes/nereid/build", ignore_errors=True)
-    root = Root(changes)
+    root = root_with_source("build")
     root.shell("command -v git lintian >/dev/null || { apt-get update -q; apt-get install -y -q --no-install-recommends git lintian; }")
     yield root
     root.close()
@@ -30,5 +34,4 @@ def made(builder):
 
 @pytest.fixture(scope="session")
 def packages(made):
-    """The packages by their names."""
-    return {name.partition("_")[0]: path for name, path in made.items() if name.endswith(".deb") and "-dbgsym_" not in name}
+    return packages_of(made)

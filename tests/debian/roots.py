@@ -86,7 +86,12 @@ def wait_for(what, condition):
     raise AssertionError(f"{what}: did not happen in {PATIENCE} seconds")
 
 
-def made_in(root, directory, **variables):
+def made_in(root, directory, *architecture, **variables):
     """The files that scripts/package --deb writes into that directory."""
-    root.run(f"{SOURCE}/scripts/package", "--deb", f"{SOURCE}/{directory}", **variables)
+    root.run(f"{SOURCE}/scripts/package", "--deb", f"{SOURCE}/{directory}", *architecture, **variables)
     return {path.name: path for path in (root.written / SOURCE.strip("/") / directory).iterdir()}
+
+
+def packages_of(made):
+    """The packages by their names."""
+    return {name.partition("_")[0]: path for name, path in made.items() if name.endswith(".deb") and "-dbgsym_" not in name}
