@@ -18,7 +18,10 @@ def builder():
     subprocess.run([SCRIPT, "source", changes / "changes"], check=True)
     shutil.rmtree(changes / "changes/nereid/build", ignore_errors=True)
     root = Root(changes)
-    root.shell("command -v git lintian >/dev/null || { apt-get update -q; apt-get install -y -q --no-install-recommends git lintian; }")
+    missing = [tool for tool in ("git", "lintian", "autopkgtest") if not root.shell(f"command -v {tool} || true")]
+    if missing:
+        root.run("apt-get", "update", "-q")
+        root.install(*missing)
     yield root
     root.close()
 
