@@ -22,7 +22,10 @@ def root_with_source(name):
 @pytest.fixture(scope="session")
 def builder():
     root = root_with_source("build")
-    root.shell("command -v git lintian >/dev/null || { apt-get update -q; apt-get install -y -q --no-install-recommends git lintian; }")
+    missing = [tool for tool in ("git", "lintian", "autopkgtest") if not root.shell(f"command -v {tool} || true")]
+    if missing:
+        root.run("apt-get", "update", "-q")
+        root.install(*missing)
     yield root
     root.close()
 

@@ -78,10 +78,12 @@ class Booted(Root):
 
 
 def wait_for(what, condition):
+    """What the condition yields when it holds."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        if condition():
-            return
+        found = condition()
+        if found:
+            return found
         time.sleep(0.1)
     raise AssertionError(f"{what}: did not happen in {PATIENCE} seconds")
 

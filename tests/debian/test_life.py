@@ -19,7 +19,7 @@ def root(packages, tmp_path):
     put_packages(packages, tmp_path)
     root = Root(tmp_path / "root")
     root.run("apt-get", "update", "-q")
-    root.install("systemd", "procps", "man-db")
+    root.install("systemd", "man-db")
     yield root
     root.close()
 

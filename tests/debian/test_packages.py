@@ -81,6 +81,16 @@ def test_a_program_that_embeds_the_server_finds_its_library(builder, packages):
         builder.run("dpkg", "--purge", "nereid-dev", "nereid")
 
 
+def test_the_source_has_a_test_of_the_installed_packages(builder, made):
+    """As Debian runs it: autopkgtest installs the packages and what the test depends on, here in the root itself."""
+    changes = next(name for name in made if name.endswith(".changes"))
+    try:
+        told = builder.run("autopkgtest", f"{SOURCE}/build/package/{changes}", "--", "null")
+        assert re.search(r"^serve +PASS", told, re.M), told
+    finally:
+        builder.shell("dpkg --purge $(dpkg-query -W -f '${Package}\n' 'nereid*' autopkgtest-satdep 2>/dev/null)")
+
+
 def test_the_version_is_that_of_the_release(packages):
     number = {"bookworm": 12, "trixie": 13}[RELEASE]
     assert {field(package, "Version").partition("-")[2] for package in packages.values()} == {f"1~debian{number}"}
