@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from conftest import EVERYTHING, make_identity, wait_for
+from conftest import EVERYTHING, PATIENCE, make_identity, wait_for
 from http2 import (
     ACK, END_STREAM, ENHANCE_YOUR_CALM, OK, PING, PREFACE, STREAM_INFER, UNAVAILABLE, Connection, connections, data, frame,
     headers, infer_request, message, pending, request_block, settings, streaming_request,
@@ -71,7 +71,7 @@ def test_a_port_in_use_is_told(start_server, targets):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = start_server(targets, flags=[f"--grpc-port={port}"], wait=False)
-        assert server.process.wait(60) == 1
+        assert server.process.wait(PATIENCE) == 1
         assert f"127.0.0.1:{port}" in server.log and "in use" in server.log, server.log[-500:]
 
 
@@ -255,7 +255,7 @@ def test_a_server_that_stops_under_load_loses_no_call(start_server, repository, 
         stop = threading.Event()
         begun = [threading.Event() for _ in payloads]
         done = [pool.submit(hammer, connection, payload, stop, event) for connection, payload, event in zip(held, payloads, begun)]
-        assert all(event.wait(60) for event in begun)
+        assert all(event.wait(PATIENCE) for event in begun)
         stop.wait(delay)
         server.process.send_signal(signal.SIGTERM)
         for connection, future in zip(held, done):
@@ -265,7 +265,7 @@ def test_a_server_that_stops_under_load_loses_no_call(start_server, repository, 
             assert answered
             results = [connection.streams.get(stream) for stream in answered]
             assert all(r is not None and r.ended and r.status == OK for r in results), [r for r in results if r is None or r.status != OK][:3]
-    assert server.process.wait(60) == 0
+    assert server.process.wait(PATIENCE) == 0
     for connection in held:
         connection.socket.close()
 
@@ -281,7 +281,7 @@ def test_a_young_connection_may_be_slow_when_the_server_stops(start_server, repo
         wait_for("the model to begin", lambda: "streaming: began" in server.log)
         server.process.send_signal(signal.SIGTERM)
         assert connection.result(stream).status == OK
-    assert server.process.wait(60) == 0
+    assert server.process.wait(PATIENCE) == 0
 
 
 def test_requests_on_a_stream_are_refused_when_the_server_stops(start_server, targets):
@@ -298,7 +298,7 @@ def test_requests_on_a_stream_are_refused_when_the_server_stops(start_server, ta
         assert (result.status, first.error_message) == (OK, "")
         assert second.error_message == "GRPC server is shutting down and has stopped accepting new requests."
         assert second.infer_response.id == "late"
-    assert server.process.wait(60) == 0
+    assert server.process.wait(PATIENCE) == 0
 
 
 def test_open_streams_end_at_the_deadline(start_server, targets):
@@ -310,4 +310,4 @@ def test_open_streams_end_at_the_deadline(start_server, targets):
         connection.read_until(lambda: connection.goaway is not None)
         connection.await_close()
         assert connection.last_goaway >= stream
-    server.process.wait(60)
+    server.process.wait(PATIENCE)

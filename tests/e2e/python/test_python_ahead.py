@@ -9,7 +9,7 @@ import signal
 import threading
 
 import numpy as np
-from conftest import make_identity, wait_for
+from conftest import PATIENCE, make_identity, wait_for
 from oracle import Counters
 from python_models import ask, await_gone, children, infer, make_python
 from safety import on_threads
@@ -94,7 +94,7 @@ class Crowd:
 
     def join(self):
         for thread in self.threads.values():
-            thread.join(300)
+            thread.join(PATIENCE)
         return [self.replies[number] for number in sorted(self.threads)]
 
     def values(self):

@@ -361,7 +361,7 @@ def test_ten_thousand_aborted_uploads_leave_nothing(target):
             reset(client) if i // 8 % 2 else client.close()
 
     with survives(target):
-        on_threads(workers, attack, deadline=300)
+        on_threads(workers, attack)
 
 
 def test_aborted_uploads_leave_no_memory(start_release, targets):

@@ -27,7 +27,7 @@ RATE = 1000
 LOAD = """
 import http.client, json, select, sys, time
 port, rate, body = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode()
-connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+connection = http.client.HTTPConnection("127.0.0.1", port)
 statuses, times, begin, due = {}, [], time.perf_counter(), 0
 while not select.select([sys.stdin], [], [], 0)[0]:
     due = max(due + 1 / rate, time.perf_counter() - begin - 1)
