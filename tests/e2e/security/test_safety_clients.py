@@ -15,7 +15,7 @@ import time
 
 import pytest
 from conftest import DEADLINE, EVERYTHING, make_identity, wait_for
-from oracle import CANARY_PAUSE, MIB, Canary, check_growth, cpu_seconds, resources, rss, survives
+from oracle import CANARY_PAUSE, MIB, Canary, await_resources, check_no_growth, cpu_seconds, resources, rss, survives
 from safety import on_threads
 from wire import CANARY, CANARY_BODY, LIVE, connect, ready, receive_reply, request, reset, send, take_reply
 
@@ -215,17 +215,14 @@ def test_slow_clients_cost_little_memory(start_release, targets):
         held = rss(server)
         print(f"{(held - empty) / CONNECTIONS / 1024:.1f} KiB for each of {CONNECTIONS} connections")
         close_all(clients)
-        wait_for("closed connections", lambda: resources(server) == before)
+        await_resources(server, before)
         return held
 
     with survives(server, singing=False):
         empty = rss(server)
         first = hold()
         assert first - empty <= CONNECTIONS * (32 << 10), f"{(first - empty) / CONNECTIONS:.0f} bytes each"
-        left = rss(server)
-        hold()
-        hold()
-        check_growth(server, left, 8 * MIB)
+        check_no_growth(server, hold, 8 * MIB)
 
 
 @pytest.mark.alone
@@ -377,10 +374,7 @@ def test_aborted_uploads_leave_no_memory(start_release, targets):
 
     with survives(server, singing=False):
         alone = resources(server)["descriptors"]
-        abort()  # fills the allocator's stores
-        before = rss(server)
-        abort()
-        check_growth(server, before, 8 * MIB)
+        check_no_growth(server, abort, 8 * MIB)
 
 
 def test_clients_that_leave_while_the_model_runs(start_server, repository):
