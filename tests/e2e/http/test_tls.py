@@ -268,7 +268,7 @@ def test_a_thousand_handshakes_leave_nothing(start_release, repository, certific
 
 
 def test_idle_connections_end_with_the_server_and_in_time(start_server, repository, certificates, context):
-    flags = [*tls_flags(certificates), "--http-idle-timeout-ms=1000", "--http-header-timeout-ms=600000", "--exit-timeout-secs=20"]
+    flags = [*tls_flags(certificates), "--http-idle-timeout-ms=1000", "--http-header-timeout-ms=600000"]
     server = start(start_server, repository, flags, context)
     for stop in (False, True):
         with contextlib.ExitStack() as stack:
