@@ -202,15 +202,14 @@ def test_a_client_that_pings_too_often_is_sent_away(target):
 
 def test_a_connection_that_is_old_is_asked_to_go(start_server, targets):
     """Calls under way are finished, and what does not end is cut when the grace is over."""
-    flags = ["--grpc-max-connection-age=1500", "--grpc-max-connection-age-grace=5000"]
+    flags = ["--grpc-max-connection-age=4000", "--grpc-max-connection-age-grace=5000"]
     server = start_server(targets, flags=[*EVERYTHING, *flags])
     with survives(server), Connection(server) as endless:
         endless.call(STREAM_INFER, [REQUEST], end=False)
-        with Connection(server) as idle:
+        with Connection(server) as idle, Connection(server) as busy:
             assert idle.ask(messages=[REQUEST]).status == OK
-            assert idle.await_close() == (0, "")
-        with Connection(server) as busy:
             stream = busy.call(STREAM_INFER, [REQUEST], end=False)
+            assert idle.await_close() == (0, "")
             busy.read_until(lambda: busy.goaway is not None and busy.last_goaway == stream)
             busy.upload(stream, REQUEST, END_STREAM)
             assert busy.result(stream).status == OK

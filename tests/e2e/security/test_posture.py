@@ -289,7 +289,7 @@ def test_the_file_can_ask_for_strict_security(start_server, models, tmp_path):
 
 def test_a_timeout_that_is_given_counts_under_secure(start_server, models):
     """A request without an end: what the flag gives it counts, not the 5 s of --secure."""
-    server = start_server(models, flags=[*SECURE, "--http-header-timeout-ms=300"])
+    server = start_server(models, flags=[*SECURE, "--http-header-timeout-ms=300"], ready=False)
     with socket.create_connection(("127.0.0.1", server.http_port)) as silent:
         silent.settimeout(PATIENCE)
         silent.sendall(b"GET /v2 HTTP/1.1\r\n")
