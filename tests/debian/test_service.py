@@ -6,6 +6,7 @@ import socket
 
 import pytest
 from installing import NEWER, ask, check_models, put_packages
+from ports import free_port
 from roots import BUILD_SECONDS, Booted, Root, wait_for
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
@@ -59,9 +60,7 @@ def test_the_service_starts_when_it_is_enabled_and_an_upgrade_restarts_it(root):
 
 
 def test_the_port_of_a_socket_unit_stays_open_during_an_upgrade(root):
-    with contextlib.closing(socket.socket()) as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     setting = f"[Socket]\nListenStream=\nListenStream={port}\n"
     root.shell('mkdir -p /etc/systemd/system/nereid.socket.d; printf %s "$setting" >/etc/systemd/system/nereid.socket.d/port.conf; systemctl daemon-reload', setting=setting)
     root.run("systemctl", "enable", "--now", "nereid.socket")
