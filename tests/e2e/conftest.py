@@ -149,11 +149,15 @@ def host_gpus():
 WITHOUT_GPUS = {"LD_LIBRARY_PATH": "", "CUDA_VISIBLE_DEVICES": ""}  # of a server that shall see none, wherever it runs
 
 
+# NEREID_LATE_MS=50: every server is so late (tests/fakes/late.c).
+LATE = {"LD_PRELOAD": str(BUILD / "tests/fakes/late.so")} if "NEREID_LATE_MS" in os.environ else {}
+
+
 def environment():
     return dict(
         {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}  # whatever the tests' own interpreter is told
-        | host_gpus(),
-        ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99",
+        | host_gpus() | LATE,
+        ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99" + (":verify_asan_link_order=0" if LATE else ""),
         LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.supp",
         TSAN_OPTIONS=f"suppressions={ROOT}/tests/tsan.supp:exitcode=98",
         TBB_ENABLE_SANITIZERS="1",  # OpenVINO's TBB then opens libraries in a way that sanitizers allow
