@@ -11,6 +11,7 @@ import pathlib
 import tempfile
 
 import failures
+import patience
 import pytest
 from pytest_timeout import _get_item_settings
 
@@ -43,6 +44,7 @@ def pytest_configure_node(node):
 def limit(item):
     """The time of one part begins. A failure ends the limit that the plugin has set for the whole, so that a teardown would have none."""
     settings = _get_item_settings(item)
+    settings = settings._replace(timeout=(settings.timeout or 0) * patience.FACTOR)
     item.ihook.pytest_timeout_cancel_timer(item=item)
     if settings.timeout:
         item.ihook.pytest_timeout_set_timer(item=item, settings=settings)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages that are made in a root of Debian, of what is committed here."""
 import os
+import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 from roots import KEPT, RELEASE, SCRIPT, Root, made_in, make_bare, packages_of
@@ -17,6 +19,8 @@ def root_with_source(name):
     subprocess.run([SCRIPT, "source", changes / "changes"], check=True)
     shutil.rmtree(changes / "changes/nereid/build", ignore_errors=True)
     return Root(changes)
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e/lib"))  # ports.py
 
 
 @pytest.fixture(scope="session")

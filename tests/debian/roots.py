@@ -5,11 +5,12 @@ import pathlib
 import subprocess
 import time
 
+from patience import PATIENCE
+
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/root"
 RELEASE = os.environ.get("NEREID_RELEASE", "trixie")
 KEPT = pathlib.Path(os.environ.get("NEREID_ROOTS", "/var/tmp/nereid-roots"))
 BARE = KEPT / f"{RELEASE}.bare"
-PATIENCE = 300  # seconds
 BUILD_SECONDS = 3000  # what only a build that hangs takes
 SOURCE = "/nereid"  # in the roots
 

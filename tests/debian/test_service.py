@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 from installing import NEWER, ask, check_models, put_packages
+from ports import free_port
 from roots import BUILD_SECONDS, PATIENCE, Booted, Root, wait_for
 
 pytestmark = pytest.mark.timeout(BUILD_SECONDS)
@@ -135,11 +136,7 @@ def clients(*questions):
 
 def open_sockets(root):
     """Enables the socket units, at ports that are free here, and returns these."""
-    with contextlib.ExitStack() as stack:
-        free = [stack.enter_context(socket.socket()) for _ in SOCKETS]
-        for one in free:
-            one.bind(("", 0))
-        ports = [one.getsockname()[1] for one in free]
+    ports = [free_port() for _ in SOCKETS]
     for unit, port in zip(SOCKETS, ports):
         change(root, f"/etc/systemd/system/{unit}.d/port.conf", f"[Socket]\nListenStream=\nListenStream={port}\n")
     root.run("systemctl", "daemon-reload")

@@ -28,11 +28,10 @@ sys.path += [str(HERE.parent), *sorted(str(room) for room in HERE.iterdir() if r
 from choices import has, is_chosen  # noqa: E402
 from failures import Crash, ended_badly  # noqa: E402
 from gpus import fake_gpus  # noqa: E402
+from patience import PATIENCE  # noqa: E402
 
 ROOT = HERE.parents[1]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
-# Seconds for whatever is awaited: only what hangs waits for them to pass, however loaded the machine is. NEREID_PATIENCE multiplies them.
-PATIENCE = int(300 * float(os.environ.get("NEREID_PATIENCE", 1)))
 DEADLINE = PATIENCE  # of one reply
 EXIT_TIMEOUT = PATIENCE - 60  # of servers whose test is not about it: a slow machine does not reach it, and what hangs is told by the server
 SANITIZER_REPORT = re.compile(r"Sanitizer:|runtime error:")
@@ -150,11 +149,15 @@ def host_gpus():
 WITHOUT_GPUS = {"LD_LIBRARY_PATH": "", "CUDA_VISIBLE_DEVICES": ""}  # of a server that shall see none, wherever it runs
 
 
+# NEREID_LATE_MS=50: every server is so late (tests/fakes/late.c).
+LATE = {"LD_PRELOAD": str(BUILD / "tests/fakes/late.so")} if "NEREID_LATE_MS" in os.environ else {}
+
+
 def environment():
     return dict(
         {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}  # whatever the tests' own interpreter is told
-        | host_gpus(),
-        ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99",
+        | host_gpus() | LATE,
+        ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99" + (":verify_asan_link_order=0" if LATE else ""),
         LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.supp",
         TSAN_OPTIONS=f"suppressions={ROOT}/tests/tsan.supp:exitcode=98",
         TBB_ENABLE_SANITIZERS="1",  # OpenVINO's TBB then opens libraries in a way that sanitizers allow
@@ -399,6 +402,16 @@ def make_faulty(repository, name="faulty", fault=""):
 def copy_model(repository, name):
     shutil.copytree(ROOT / "model_repository" / name, repository / name)
     return repository / name
+
+
+def pytest_configure():
+    """tritonclient gives a request up after 60 seconds unless it is told otherwise."""
+    import tritonclient.http as http  # here: programs that use this file need no client
+    import tritonclient.http.aio as http_aio
+
+    http.InferenceServerClient.__init__ = functools.partialmethod(
+        http.InferenceServerClient.__init__, connection_timeout=PATIENCE, network_timeout=PATIENCE)
+    http_aio.InferenceServerClient.__init__ = functools.partialmethod(http_aio.InferenceServerClient.__init__, conn_timeout=PATIENCE)
 
 
 def pytest_addoption(parser):

@@ -12,6 +12,7 @@ import sys
 import threading
 
 import numpy as np
+from patience import PATIENCE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("NEREID_BUILD", "build/release")
@@ -174,7 +175,7 @@ class Host:
         _channel.channel_memory(self._self, ctypes.byref(used), ctypes.byref(kept))
         return used.value
 
-    def await_unused(self, deadline=60):
+    def await_unused(self, deadline=PATIENCE):
         """Until the worker has given back all that it was sent. It does so when the last array goes, which a thread or a
         coroutine of the model lets happen after its answer."""
         with self.has_calls:
@@ -357,7 +358,7 @@ class Host:
                 self.has_calls.notify_all()
             _channel.channel_done(self._self, CALLS)
 
-    def await_call(self, condition, deadline=60):
+    def await_call(self, condition, deadline=PATIENCE):
         """The first call that meets the condition."""
         def found():
             return next((call for call in self.calls if condition(call)), None)
@@ -387,7 +388,7 @@ class Host:
         """The status that the worker ends with."""
         self._is_ending = True
         self.ask(FINALIZE)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE)
 
     def close(self):
         if self.process.poll() is None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from host import Reader, text
+from patience import PATIENCE
 
 
 def read_infer(host, call):
@@ -224,7 +225,7 @@ def test_a_reply_that_cannot_be_read_ends_the_worker_rather_than_leave_its_calls
     )
     with pytest.raises(ConnectionError, match="the server's message cannot be read"):
         host.execute([{}])
-    assert host.process.wait(60) == 1
+    assert host.process.wait(PATIENCE) == 1
 
 
 def test_inferences_are_for_execute_only(started):

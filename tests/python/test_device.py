@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from host import ROOT
+from patience import PATIENCE
 
 sys.path.append(str(ROOT / "tests/e2e/lib"))
 from gpus import fake_gpus  # noqa: E402
@@ -162,7 +163,7 @@ class TritonPythonModel:
     host = started(code)
     _, (response,), _ = host.execute([{"inputs": {"IN": np.arange(4, dtype=np.int32)}}])
     assert response.kind == 2 and "tensor 'OUT': failed to perform CUDA copy" in response.message
-    assert host.process.wait(60) == 1
+    assert host.process.wait(PATIENCE) == 1
     assert "this worker ends, the next one has another context" in host.output()
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import host as testing
 from host import ROOT, Host, text
+from patience import PATIENCE
 
 sys.path.append(str(ROOT / "tests/e2e/lib"))
 import proc  # noqa: E402
@@ -193,8 +194,8 @@ def test_a_worker_ends_with_its_host_and_takes_its_children_along(started, code)
     host._block  # the channel stays; what goes is the socket, as when the server is killed
     host.send(testing.WORK, testing.EXECUTE, 1, 0, 1, host._block(lambda _: struct.pack("=I", 0)))
     host.socket.shutdown(socket.SHUT_RDWR)
-    host.process.wait(60)
-    deadline = time.monotonic() + 60
+    host.process.wait(PATIENCE)
+    deadline = time.monotonic() + PATIENCE
     while not proc.has_ended(child):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -280,7 +281,7 @@ def test_an_idle_worker_uses_no_processor(started):
         time.sleep(seconds)
         return used() == before
 
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not is_idle(1.5):  # it settles first
         assert time.monotonic() < end
     assert is_idle(2)

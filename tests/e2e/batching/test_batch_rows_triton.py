@@ -7,7 +7,7 @@ import threading
 import numpy
 import pytest
 from client_memory import BASE, inference, place, region, register
-from conftest import make_identity, wait_for
+from conftest import PATIENCE, make_identity, wait_for
 from grpc_bad_requests import request, typed
 from grpc_sides import NEREID, TRITON, client_of, tensor
 from oracle import Counters
@@ -106,7 +106,7 @@ def test_innocent_requests_beside_those_without_rows_never_fail(servers, side):
 
 def refusal(server, message):
     with client_of(server) as client, pytest.raises(Exception) as caught:
-        client._client_stub.ModelInfer(message, timeout=60)
+        client._client_stub.ModelInfer(message, timeout=PATIENCE)
     return caught.value.code().name, caught.value.details()
 
 

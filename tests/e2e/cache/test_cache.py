@@ -10,7 +10,7 @@ import tritonclient.grpc as grpc
 import tritonclient.http as http
 from caching import CACHED, body, counts, infer, local, make_cached, metric, statistics
 from ensembles import chain, make_ensemble
-from conftest import DEADLINE, make_faulty, make_identity, wait_for
+from conftest import DEADLINE, PATIENCE, make_faulty, make_identity, wait_for
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ REFUSED = {
 def test_what_cannot_be_had_ends_the_start(start_server, tmp_path, flags, text):
     make_cached(tmp_path / "models")
     server = start_server(tmp_path / "models", flags=flags, wait=False)
-    assert server.process.wait(300) == 1
+    assert server.process.wait(PATIENCE) == 1
     assert text in server.log
 
 

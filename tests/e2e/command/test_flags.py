@@ -4,12 +4,12 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT, make_identity, wait_for
+from conftest import PATIENCE, ROOT, make_identity, wait_for
 from start_output import row_of
 
 
 def run(nereid, *flags):
-    return subprocess.run([str(nereid), *flags], capture_output=True, text=True, timeout=60)
+    return subprocess.run([str(nereid), *flags], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_help_lists_flags_in_groups(nereid):
@@ -82,7 +82,7 @@ def test_a_log_that_cannot_be_written_is_a_warning(start_server, repository, tmp
 
 
 def test_under_vertex_ai_the_start_says_what_to_do(nereid):
-    result = subprocess.run([str(nereid), "--model-repository=/tmp"], env={"AIP_MODE": "PREDICTION"}, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([str(nereid), "--model-repository=/tmp"], env={"AIP_MODE": "PREDICTION"}, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 1 and "--allow-vertex-ai=false --allow-http=true" in result.stderr
 
 

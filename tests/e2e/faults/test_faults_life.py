@@ -8,7 +8,7 @@ import http.client
 import signal
 
 import pytest
-from conftest import SANITIZER_REPORT, Starter, copy_model, make_identity, wait_for
+from conftest import PATIENCE, SANITIZER_REPORT, Starter, copy_model, make_identity, wait_for
 from fault_replies import ask, gives_back, json_body
 from faults import SETS, Faults, Tally, listening_ports, select
 
@@ -71,7 +71,7 @@ class Life:
 
     def stop(self):
         self.server.process.send_signal(signal.SIGTERM)
-        assert self.server.process.wait(60) == 0
+        assert self.server.process.wait(PATIENCE) == 0
         assert not SANITIZER_REPORT.search(self.server.log)
 
     def kill(self):

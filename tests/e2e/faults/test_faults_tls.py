@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 from certificates import make_certificates, tls_flags
-from conftest import make_identity, wait_for
+from conftest import PATIENCE, make_identity, wait_for
 from fault_replies import Reply, ask_on, gives_back, json_body
 from fault_scenarios import SCENARIOS
 from faults import Faults
@@ -23,7 +23,7 @@ def infer_over_tls(certificates):
     context.load_cert_chain(certificates / "client.pem", certificates / "client.key")
 
     def act(server):
-        client = http.client.HTTPSConnection("localhost", server.http_port, timeout=60, context=context)
+        client = http.client.HTTPSConnection("localhost", server.http_port, timeout=PATIENCE, context=context)
         with contextlib.closing(client):
             try:
                 return [ask_on(client, gives_back(DATA), "/v2/models/m/infer", json_body(DATA, "FP32"))]

@@ -24,7 +24,7 @@ def chain(*models):
 
 
 def infer(server, name, data=DATA, outputs=("OUTPUT0",)):
-    with triton.InferenceServerClient(server.url, network_timeout=300, connection_timeout=300) as client:
+    with triton.InferenceServerClient(server.url) as client:
         tensor = triton.InferInput("INPUT0", list(data.shape), "FP32")
         tensor.set_data_from_numpy(data)
         result = client.infer(name, [tensor], outputs=[triton.InferRequestedOutput(output) for output in outputs])
@@ -141,7 +141,7 @@ def test_pools_are_as_before_when_requests_are_over(start_server, models, gpus):
 
 
 def ask(server, name, array, kind):
-    with triton.InferenceServerClient(server.url, network_timeout=300, connection_timeout=300) as client:
+    with triton.InferenceServerClient(server.url) as client:
         tensor = triton.InferInput("INPUT0", list(array.shape), kind)
         tensor.set_data_from_numpy(array)
         return client.infer(name, [tensor]).as_numpy("OUTPUT0")

@@ -8,7 +8,7 @@ import os
 import random
 
 import pytest
-from conftest import wait_for
+from conftest import PATIENCE, wait_for
 from http2 import (
     ACK, CONTINUATION, END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, PING, PREFACE, PRIORITY, RST_STREAM,
     SERVICE, SETTINGS, Connection, data, frame, headers, infer_request, message, pending, request_block, reset_stream,
@@ -88,5 +88,5 @@ def converse(server, i):
 
 def test_mutated_conversations_are_survived(target):
     with survives(target):
-        on_threads(WORKERS, lambda worker: [converse(target, i) for i in range(worker, MUTATIONS, WORKERS)], deadline=600)
+        on_threads(WORKERS, lambda worker: [converse(target, i) for i in range(worker, MUTATIONS, WORKERS)], deadline=2 * PATIENCE)
         wait_for("nothing in flight", lambda: pending(target) == 0)

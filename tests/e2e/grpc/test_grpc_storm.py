@@ -8,7 +8,7 @@ import random
 import shutil
 
 import pytest
-from conftest import EVERYTHING, ROOT, Starter, make_identity, wait_for
+from conftest import EVERYTHING, PATIENCE, ROOT, Starter, make_identity, wait_for
 from http2 import (
     CANCELLED, DEADLINE_EXCEEDED, END_STREAM, INFER, INITIAL_WINDOW_SIZE, NOT_FOUND, OK, SERVICE, STREAM_INFER, UNAVAILABLE,
     Connection, infer_request, message, pending, reset_stream, streaming_request, window_update,
@@ -117,7 +117,7 @@ def check(connection, streams):
 
 def test_a_storm_of_calls_leaves_nothing_behind(stormy):
     with survives(stormy):
-        on_threads(THREADS, lambda i: storm(stormy, i, CALLS // THREADS), deadline=600)
+        on_threads(THREADS, lambda i: storm(stormy, i, CALLS // THREADS), deadline=2 * PATIENCE)
         wait_for("nothing in flight", lambda: pending(stormy) == 0)
 
 

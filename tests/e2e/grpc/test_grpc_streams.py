@@ -57,7 +57,7 @@ def test_a_response_that_breaks_the_rules_leaves_nothing_behind(start_server, re
     """A model with one response for a request sends two: the first is the answer, and neither the request nor what the server
     waits for at its end stays."""
     make_streaming(repository, "twice", decoupled=False)
-    server = start_server(repository, flags=("--exit-timeout-secs=10",))
+    server = start_server(repository)
     twice = message(streaming_request("twice", count=2))
     with Connection(server) as connection:
         result = connection.ask(STREAM_INFER, [twice] * 3)

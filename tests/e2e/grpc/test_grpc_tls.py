@@ -22,7 +22,7 @@ def directory(tmp_path_factory):
 
 @pytest.fixture
 def plain(start_server, targets, directory):
-    return start_server(targets, flags=[*EVERYTHING, "--grpc-handshake-timeout-ms=2000", *tls_flags(directory, protocol="grpc")])
+    return start_server(targets, flags=[*EVERYTHING, *tls_flags(directory, protocol="grpc")])
 
 
 @pytest.fixture
@@ -81,8 +81,9 @@ def test_other_protocols_under_tls_are_refused(plain, directory):
 
 @pytest.mark.parametrize("bytes", [b"", b"\x16\x03\x01\x02\x00", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
                          ids=["nothing", "a piece", "plain HTTP/2"])
-def test_handshakes_that_do_not_end_are_ended(plain, bytes):
-    with survives(plain), Connection(plain, begin=False) as connection:
+def test_handshakes_that_do_not_end_are_ended(start_server, targets, directory, bytes):
+    server = start_server(targets, flags=[*EVERYTHING, "--grpc-handshake-timeout-ms=2000", *tls_flags(directory, protocol="grpc")])
+    with survives(server), Connection(server, begin=False) as connection:
         connection.send(bytes)
         connection.await_close()
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import PATIENCE, ROOT
 from oracle import survives
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ def failures(report):
 def test_what_h2spec_finds_is_explained(target):
     with survives(target):
         run = subprocess.run([H2SPEC, "--strict", "-h", "127.0.0.1", "-p", str(target.grpc_port), "-o", "2"],
-                             capture_output=True, text=True, timeout=300)
+                             capture_output=True, text=True, timeout=PATIENCE)
     count, passed, skipped = map(int, re.search(r"(\d+) tests, (\d+) passed, (\d+) skipped", run.stdout).groups())
     unexplained = set(failures(run.stdout)) - set(EXPLAINED)
     assert not unexplained, run.stdout[run.stdout.index("Failures:"):]

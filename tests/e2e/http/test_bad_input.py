@@ -5,6 +5,7 @@ import json
 import socket
 
 import pytest
+from conftest import PATIENCE, make_identity
 
 GOOD = {"name": "INPUT0", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
 
@@ -122,8 +123,6 @@ def test_unknown_things_are_named(server):
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_body_over_the_limit_is_refused_before_it_is_read(start_server, repository, compressed):
-    from conftest import make_identity
-
     make_identity(repository, "m")
     server = start_server(repository, flags=["--http-max-input-size=100000"])
     body = json.dumps(tensor(data=[0] * 200000)).encode()
@@ -145,7 +144,7 @@ RAW = {
 
 @pytest.mark.parametrize("case", RAW)
 def test_broken_framing_is_refused(server, case):
-    with socket.create_connection(("localhost", server.http_port), timeout=60) as connection:
+    with socket.create_connection(("localhost", server.http_port), timeout=PATIENCE) as connection:
         connection.sendall(RAW[case])
         connection.shutdown(socket.SHUT_WR)
         reply = b""

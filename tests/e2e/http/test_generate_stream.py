@@ -142,7 +142,7 @@ def test_numbers_are_batched_and_come_back_as_they_went(streaming):
 
 def test_order_is_kept_where_it_is_asked_for(streaming):
     """The responses of the stream that began first pass, those of the next one wait for its end."""
-    with Reader(streaming, "ordered", INPUT="a", count=23, delay_us=5000, early=True) as first:
+    with Reader(streaming, "ordered", INPUT="a", count=23, delay_us=100_000, early=True) as first:
         first.head()
         assert first.event()["index"] == 0
         assert "sent 23 of 23" not in streaming.log

@@ -11,7 +11,7 @@ import numpy as np
 import proc
 import pytest
 import tritonclient.grpc as grpcclient
-from conftest import DEADLINE, EVERYTHING, make_identity, wait_for
+from conftest import DEADLINE, EVERYTHING, PATIENCE, make_identity, wait_for
 
 INFER = "/v2/models/m/infer"
 
@@ -28,7 +28,7 @@ class Client(http.client.HTTPConnection):
     """A connection that is kept open."""
 
     def __init__(self, server):
-        super().__init__("127.0.0.1", server.http_port, timeout=60)
+        super().__init__("127.0.0.1", server.http_port, timeout=PATIENCE)
 
     def ask(self, method, path, body=None):
         self.request(method, path, body)

@@ -176,7 +176,7 @@ def test_the_peer_counts_as_local_and_proves_nothing_under_secure(start_server, 
 
 def test_clients_that_leave_stall_or_flood_are_handled(start_server, models, path):
     """As on TCP: many at once, half requests, a reply that nobody takes, one that is taken slowly."""
-    server = start(start_server, models, path, "--http-write-timeout-ms=2000", "--http-header-timeout-ms=1000")
+    server = start(start_server, models, path, "--http-write-timeout-ms=3000", "--http-header-timeout-ms=3000")
 
     def some(_):
         for _ in range(50):

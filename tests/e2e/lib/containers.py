@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 
+import proc
 import pytest
 from conftest import PATIENCE, Server, wait_for
 
@@ -91,7 +92,7 @@ class Container(Server):
             return False
 
     def await_ready(self):
-        wait_for("readiness", lambda: self.answers() or not os.path.exists(f"/proc/{self.pid}"))
+        wait_for("readiness", lambda: self.answers() or proc.is_gone(self.pid))
         assert self.answers(), self.log
 
     def stop(self, number=None):

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 
+from patience import PATIENCE
 from streaming import events
 
 # Triton's status is 400 when a model does not load, whatever the reason, and for a model that is not there now.
@@ -37,7 +38,7 @@ class Reply:
 
 
 def connect(port):
-    return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
 
 
 def ask(server, right, path, body=None, headers=(), port=None):

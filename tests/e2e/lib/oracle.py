@@ -202,6 +202,21 @@ def settle(server):
         time.sleep(0.02)
 
 
+def check_no_growth(server, work, limit, measure=rss, rounds=6):
+    """Runs `work` until a round takes no more than `limit` bytes that were not there before it; with measure=peak, at no moment of it.
+    A heap grows at first, and nobody knows for how long. What leaks grows in every round."""
+    grown = []
+    for _ in range(rounds):
+        before = rss(server)
+        reset_peak(server)
+        work()
+        settle(server)
+        with contextlib.suppress(AssertionError):
+            return wait_for("memory", lambda: measure(server) - before <= limit, deadline=10)
+        grown.append(round((measure(server) - before) / MIB, 1))
+    raise AssertionError(f"each round takes more memory: {grown} MiB, {limit / MIB:.1f} are allowed")
+
+
 def check_growth(server, before, limit):
     """Memory goes back within a moment; what stays is growth."""
     try:

@@ -8,7 +8,7 @@ import urllib.parse
 import urllib.request
 
 import yaml
-from conftest import wait_for
+from conftest import PATIENCE, wait_for
 from ports import free_port
 
 
@@ -19,7 +19,7 @@ class Prometheus:
     def ask(self, path, **parameters):
         """What the API answers; None while nobody listens."""
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with contextlib.suppress(ConnectionError, urllib.error.URLError), urllib.request.urlopen(url, timeout=60) as reply:
+        with contextlib.suppress(ConnectionError, urllib.error.URLError), urllib.request.urlopen(url, timeout=PATIENCE) as reply:
             return json.load(reply)["data"]
 
     def values(self, expression):

@@ -230,6 +230,7 @@ def test_a_start_without_the_backend_names_it(start_server, repository):
     assert "libtriton_absent.so" in server.log and "failed to load 'm'" in server.log
 
 
+@pytest.mark.alone
 def test_models_whose_backends_take_their_time_to_end_do_not_wait_for_each_other(start_server, repository):
     for n in range(32):
         make_faulty(repository, f"m{n}", fault="slow_model_finalize")  # a second each

@@ -10,7 +10,7 @@ import subprocess
 
 import proc
 import pytest
-from conftest import make_faulty, make_identity, wait_for
+from conftest import PATIENCE, make_faulty, make_identity, wait_for
 from safety import Client, on_threads, tensor
 from streaming import ask, events, make_streaming
 from wire import connect, receive_all
@@ -168,7 +168,7 @@ def test_a_file_that_cannot_be_had_ends_the_start(start_server, repository, tmp_
     os.mkfifo(fifo)  # nobody reads it
     for path in (tmp_path / "no" / "such", tmp_path, fifo):
         server = start_server(repository, flags=[f"--access-log={path}"], wait=False)
-        assert server.process.wait(60) == 1 and f"cannot open access log '{path}'" in server.log
+        assert server.process.wait(PATIENCE) == 1 and f"cannot open access log '{path}'" in server.log
 
 
 def test_nothing_is_lost_under_load_and_at_the_end(start_logged):
@@ -280,7 +280,7 @@ def test_a_reader_that_sleeps_costs_lines_and_no_inference(start_logged, tmp_pat
                 for _ in range(900):  # of lines that have 1,700 bytes: more than what waits and the pipe
                     assert client.ask("/v2/models/m/infer", tensor(id="\1" * 256)).status == 200
 
-        on_threads(3, work, 300)
+        on_threads(3, work)
         assert dropped(server) > 0
         server.stop()
         assert "the access log cannot be closed" in server.log

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 import tritonclient.http as triton
-from conftest import WITHOUT_LEAK_CHECK, environment, make_faulty, make_identity, wait_for
+from conftest import PATIENCE, WITHOUT_LEAK_CHECK, environment, make_faulty, make_identity, wait_for
 from ports import free_port
 from python_models import infer, make_python
 from safety import Client, tensor
@@ -187,7 +187,7 @@ def test_info_goes_to_standard_output_and_the_rest_to_standard_error(start_serve
     (repository / "m" / "02").mkdir()  # a version that is none: a warning
     (repository / "broken").mkdir()
     (repository / "broken" / "config.pbtxt").write_text("{")
-    run = subprocess.run(start_server.command(repository, flags=["--log-verbose=1"]), capture_output=True, text=True, timeout=60,
+    run = subprocess.run(start_server.command(repository, flags=["--log-verbose=1"]), capture_output=True, text=True, timeout=PATIENCE,
                          env=environment() | WITHOUT_LEAK_CHECK)
     assert run.returncode == 1  # a model did not load
     assert {line[0] for line in run.stdout.splitlines() if LINES["default"].fullmatch(line.encode())} == {"I"}
@@ -259,7 +259,7 @@ def test_every_line_of_a_life_is_json(start_server, repository):
 @pytest.mark.parametrize("form", ["default", "ISO8601", "json"])
 def test_a_start_that_fails_says_so_in_the_format(start_server, repository, form):
     server = start_server(repository / "absent", flags=[f"--log-format={form}"], wait=False)
-    assert server.process.wait(60) == 1
+    assert server.process.wait(PATIENCE) == 1
     last = server.log.splitlines()[-1]
     if form == "json":
         assert json.loads(last)["level"] == "error" and "creating server" in json.loads(last)["message"]

@@ -183,7 +183,7 @@ def test_a_model_has_few_series(start_server, repository):
     assert server.ask("/v2/models/m/infer", body).status == 200
     assert len(series()) == 22
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
-        assert 503 in [answer.status for answer in threads.map(lambda _: server.ask("/v2/models/m/infer", body), range(4))]
+        wait_for("a refusal", lambda: 503 in [answer.status for answer in threads.map(lambda _: server.ask("/v2/models/m/infer", body), range(4))])
     assert server.ask("/v2/models/m/infer", body[:-3]).status == 400
     assert len(series()) == 27
 
@@ -239,7 +239,7 @@ def test_a_scrape_is_packed_for_who_takes_it(start_server, repository, count):
 
 def test_times_of_http_are_not_those_of_scrapes(start_server, repository):
     """A scrape that pauses is answered though HTTP's clients had to be quicker meanwhile."""
-    server = start_server(repository, flags=["--http-header-timeout-ms=100", "--http-idle-timeout-ms=100"])
+    server = start_server(repository, flags=["--http-header-timeout-ms=100", "--http-idle-timeout-ms=100"], ready=False)
 
     def connect(port):
         connection = socket.create_connection(("localhost", port), timeout=PATIENCE)

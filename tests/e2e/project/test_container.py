@@ -17,6 +17,7 @@ import tarfile
 import tempfile
 
 import numpy as np
+import proc
 import pytest
 import yaml
 from conftest import ROOT, copy_model, make_identity, wait_for
@@ -186,12 +187,12 @@ def over_grpc(container, model, name, array, output):
 
 
 def statuses(container):
-    return dict(re.findall(r"^(\w+):\s+(.*)$", pathlib.Path(f"/proc/{container.pid}/status").read_text(), re.M))
+    return dict(re.findall(r"^(\w+):\s+(.*)$", proc.read(container.pid, "status"), re.M))
 
 
 def writable_places(container):
     """Where a mount can be written, but for the kernel's own."""
-    rows = [line.split() for line in pathlib.Path(f"/proc/{container.pid}/mountinfo").read_text().splitlines()]
+    rows = [line.split() for line in proc.read(container.pid, "mountinfo").splitlines()]
     return {row[4] for row in rows if "rw" in row[5].split(",") and not re.match(r"/(proc|sys|dev)(/|$)", row[4])}
 
 

@@ -9,7 +9,8 @@ import signal
 import threading
 
 import numpy as np
-from conftest import make_identity, wait_for
+import pytest
+from conftest import PATIENCE, make_identity, wait_for
 from oracle import Counters
 from python_models import ask, await_gone, children, infer, make_python
 from safety import on_threads
@@ -94,7 +95,7 @@ class Crowd:
 
     def join(self):
         for thread in self.threads.values():
-            thread.join(300)
+            thread.join(PATIENCE)
         return [self.replies[number] for number in sorted(self.threads)]
 
     def values(self):
@@ -175,6 +176,7 @@ def test_batches_are_not_taken_early(start_server, repository):
     assert crowd.values() == [0, 1, 1, 3, 3]  # each has the first number of its batch
 
 
+@pytest.mark.alone
 def test_the_time_with_the_worker_before_execute_is_queue_time(start_server, repository):
     crowd = Crowd(start_server, repository, code="""
 def result(self, requests, number):

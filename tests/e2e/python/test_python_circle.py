@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import wait_for
+from conftest import PATIENCE, wait_for
 from python_models import ask, await_gone, infer, make_python, together
 
 # The number says how deep; the answer is how often a model was entered on the way. `name` is whom it calls, each time
@@ -263,7 +263,7 @@ def test_a_kill_of_who_is_waited_for_answers_all_that_wait(start_server, reposit
     os.kill(pid, signal.SIGKILL)
     (directory / "hold").unlink()
     for client in clients:
-        client.join(60)
+        client.join(PATIENCE)
     await_gone(pid)
     assert len(replies) == 4 and {status for status, _ in replies} <= {200, 500}
     assert any("SIGKILL" in reply.get("error", "") for _, reply in replies), replies
@@ -284,5 +284,5 @@ def test_readiness_is_told_while_a_model_waits_for_another(start_server, reposit
     wait_for("the inner one", (held / "entered").exists)
     assert server.ask("/v2/models/outer/ready").status == 200
     (held / "hold").unlink()
-    client.join(60)
+    client.join(PATIENCE)
     assert replies[0][0] == 200, replies

@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from conftest import wait_for
+from conftest import PATIENCE, wait_for
 from proc import has_ended, read
 from python_models import ask, await_gone, children, guard_of, infer, make_python, together, worker_of
 
@@ -185,7 +185,7 @@ def test_no_control_group_stays_behind(start_server, repository):
         bound = any(own in read(pid, "cgroup") for pid in workers)
         assert bound == any(path.endswith(own) for path in groups())
         server.process.send_signal(end)
-        server.process.wait(60)
+        server.process.wait(PATIENCE)
         await_ends(workers)
         wait_for("the end of the group", lambda: not any(path.endswith(own) for path in groups()))
 

@@ -313,10 +313,8 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     assert len(pids) == 3 and directory.exists()
     server.process.kill()
     server.process.wait()
-    killed = time.monotonic()
     for pid in pids:
         wait_for("the worker's end", lambda: proc.has_ended(pid))
-    assert time.monotonic() - killed < 30  # it is a matter of milliseconds
     client.join(DEADLINE)
 
 

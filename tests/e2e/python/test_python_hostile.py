@@ -13,7 +13,7 @@ import time
 
 import proc
 import pytest
-from conftest import wait_for
+from conftest import PATIENCE, wait_for
 from python_models import ask, await_gone, children, guard_of, make_python
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_random_bytes_in_shared_memory_harm_their_writer_alone(start_server, rep
     with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
         os.kill(pid, signal.SIGKILL)
     for client in clients:
-        client.join(60)
+        client.join(PATIENCE)
     assert not any(client.is_alive() for client in clients), "a request has no answer"
     await_gone(pid)
     assert answered and set(answered) <= {200, 500, 503}
@@ -128,7 +128,7 @@ def test_the_end_of_a_worker_that_breaks_its_rings_holds_no_other_clients_up(sta
         wait_for("the end of the worker", lambda: proc.has_ended(guard))
         assert ask(server, "other", [5])[1]["outputs"][0]["data"] == [5]
         assert client.is_alive() and replies == []
-    client.join(60)
+    client.join(PATIENCE)
     ((status, reply),) = replies
     assert status == 500 and "The Python worker of model 'breaks' ended: it " in reply["error"], reply
     wait_for("a new worker", lambda: ask(server, "breaks", [1])[0] == 200)

@@ -12,7 +12,7 @@ import subprocess
 import numpy as np
 import proc
 import pytest
-from conftest import BUILD
+from conftest import BUILD, PATIENCE
 from python_models import infer, make_python, reason, wait_for
 
 LAUNCHER = BUILD / "backends/python/nereid-worker-launcher"
@@ -287,7 +287,7 @@ def test_settings_are_checked(start_server, repository, setting, words):
 
 
 def launch(*arguments, before=(), **options):
-    return subprocess.run([*before, LAUNCHER, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([*before, LAUNCHER, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 @pytest.mark.parametrize("arguments, status, words", [

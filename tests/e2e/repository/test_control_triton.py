@@ -7,7 +7,7 @@ import json
 
 import grpc
 import pytest
-from conftest import make_identity
+from conftest import PATIENCE, make_identity
 from grpc_sides import NEREID, TRITON, client_of
 from test_http_triton import answer, post, servers, side  # noqa: F401 - fixtures
 from tritonclient.grpc import service_pb2, service_pb2_grpc
@@ -97,7 +97,7 @@ WORDS = {
 
 def refusal(server, method, message):
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel, pytest.raises(grpc.RpcError) as caught:
-        getattr(service_pb2_grpc.GRPCInferenceServiceStub(channel), method)(message, timeout=60)
+        getattr(service_pb2_grpc.GRPCInferenceServiceStub(channel), method)(message, timeout=PATIENCE)
     return caught.value.code().name, caught.value.details()
 
 

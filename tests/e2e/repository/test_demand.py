@@ -231,7 +231,7 @@ def test_load_and_unload_work_as_under_explicit_control(start_server, repository
 
 def test_the_end_of_the_server_does_not_wait_for_models(start_server, repository):
     hold = make_held(repository, "slow")
-    server = start_server(repository, flags=[*ON_DEMAND, "--exit-timeout-secs=60"])
+    server = start_server(repository, flags=ON_DEMAND)
     with socket.create_connection(("localhost", server.http_port)) as client:
         client.sendall(async_infer(infer_path("slow")))
         wait_for("the client to wait", lambda: waiting(server) == 1)

@@ -16,7 +16,7 @@ import pytest
 import small_models as small
 from conftest import DEADLINE, make_identity, wait_for
 from onnx import TensorProto, helper, numpy_helper
-from oracle import MIB, await_resources, cpu_seconds, resources, rss, settle
+from oracle import MIB, await_resources, check_no_growth, cpu_seconds, resources, settle
 from python_models import make_python
 
 pytestmark = pytest.mark.slow
@@ -180,19 +180,11 @@ def test_memory_comes_back_after_the_last_unload(start_release, repository, back
             assert server.ask("/v2/repository/models/m/unload", b"{}").status == 200
             wait_for("its end", lambda: json.loads(server.ask("/v2/repository/index", b"").body)[0].get("reason") == "unloaded")
 
-    def grows():
-        before = rss(server)
-        cycles(20)
-        settle(server)
-        seen.append(rss(server) / MIB)
-        return seen[-1] * MIB >= before + MIB
-
     cycles(5)
     settle(server)
-    left, seen = resources(server), [rss(server) / MIB]
-    assert not all(grows() for _ in range(6)), seen  # a heap grows at first (TensorFlow's by 3 MiB); what leaks grows for ever
+    left = resources(server)
+    check_no_growth(server, lambda: cycles(20), MIB)  # TensorFlow's heap grows by 3 MiB at first
     await_resources(server, left)
-    print(f"{backend}: MiB after 5 cycles, and after each 20 more: {seen}")
 
 
 @pytest.mark.alone

@@ -10,7 +10,7 @@ import socket
 import subprocess
 
 import pytest
-from conftest import copy_model, make_identity, wait_for
+from conftest import PATIENCE, copy_model, make_identity, wait_for
 from test_sockets import UnixConnection
 from wire import talk
 
@@ -40,7 +40,7 @@ def models(repository):
 
 def ask(address, port, method, path, body=None, headers=None):
     """`address` may be the path of a Unix socket."""
-    connection = UnixConnection(address) if address.startswith("/") else http.client.HTTPConnection(address, port, timeout=60)
+    connection = UnixConnection(address) if address.startswith("/") else http.client.HTTPConnection(address, port, timeout=PATIENCE)
     try:
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
@@ -289,9 +289,9 @@ def test_the_file_can_ask_for_strict_security(start_server, models, tmp_path):
 
 def test_a_timeout_that_is_given_counts_under_secure(start_server, models):
     """A request without an end: what the flag gives it counts, not the 5 s of --secure."""
-    server = start_server(models, flags=[*SECURE, "--http-header-timeout-ms=300"])
+    server = start_server(models, flags=[*SECURE, "--http-header-timeout-ms=300"], ready=False)
     with socket.create_connection(("127.0.0.1", server.http_port)) as silent:
-        silent.settimeout(60)
+        silent.settimeout(PATIENCE)
         silent.sendall(b"GET /v2 HTTP/1.1\r\n")
         assert silent.recv(100) == b""  # closed
 

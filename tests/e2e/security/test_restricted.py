@@ -8,7 +8,7 @@ import subprocess
 import proc
 import pytest
 import tritonclient.http as triton
-from conftest import make_identity
+from conftest import PATIENCE, make_identity
 from test_posture import EXPLICIT, SECURE, ask, filled, models, page, walk  # noqa: F401 - fixtures
 from wire import chunked, connect, receive_reply, request, send, take_reply, talk
 
@@ -219,5 +219,5 @@ MISTAKES = {
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_named(nereid, case):
     flags, words = MISTAKES[case]
-    done = subprocess.run([nereid, "--model-repository=/tmp", *flags], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([nereid, "--model-repository=/tmp", *flags], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 from conftest import EVERYTHING
-from oracle import MIB, check_growth, peak, reset_peak, rss, survives
+from oracle import MIB, check_no_growth, peak, reset_peak, rss, survives
 from wire import (
     CANARY, CANARY_BODY, LIVE_AND_CLOSE, check_error, chunked, connect, receive_all, receive_reply, replies, request, send,
     take_reply, talk,
@@ -80,14 +80,7 @@ def test_cve_2026_47476_a_hundred_million_chunks_leave_no_memory(start_release, 
     server = start_release(targets, flags=EVERYTHING)
     flood = one_byte_chunks(INFER, 1_000_000)
     with survives(server, singing=False):
-        for _ in range(40):  # until each loop and malloc's store of it has met some
-            first_reply(server, flood)
-        before = rss(server)
-        reset_peak(server)
-        for _ in range(100):
-            first_reply(server, flood)
-        assert peak(server) - before <= MIB
-        check_growth(server, before, MIB)
+        check_no_growth(server, lambda: [first_reply(server, flood) for _ in range(100)], MIB, peak)
 
 
 # --- heads
@@ -125,17 +118,15 @@ def test_heads_have_limits(target, case):
 def test_endless_heads_leave_no_memory(start_release, targets):
     server = start_release(targets, flags=EVERYTHING)
     endless = {"value": b"GET /v2 HTTP/1.1\r\nHost: x\r\nX: ", "fields": b"GET /v2 HTTP/1.1\r\nHost: x\r\n", "line": b"GET /"}
-    with survives(server, singing=False):
-        for _ in range(4):
-            first_reply(server, endless["value"], b"y" * 70_000)
-        before = rss(server)
-        reset_peak(server)
+
+    def send_all():
         for kind, start in endless.items():
             more = (b"X: y\r\n" if kind == "fields" else b"yyyyyy") * (MIB // 6)
             reply = first_reply(server, start, *[more] * 100)
             assert reply is None or reply.status in (414, 431), (kind, reply)
-        assert peak(server) - before <= MIB
-        check_growth(server, before, MIB)
+
+    with survives(server, singing=False):
+        check_no_growth(server, send_all, MIB, peak)
 
 
 # --- numbers in heads
@@ -223,21 +214,21 @@ def test_cve_2025_23331_declared_sizes_cost_nothing(start_release, targets):
     """Sizes that a body claims to have, or its tensors: memory comes after the limit, and with the bytes."""
     server = start_release(targets, flags=EVERYTHING)
     sizes = [2**n + d for n in range(20, 64) for d in (-1, 0, 1)]
+
+    def send_all():
+        for size in sizes:
+            tensor = {"name": "INPUT0", "shape": [1, size], "datatype": "FP32", "data": [1]}
+            binary = {**tensor, "parameters": {"binary_data_size": size}}
+            del binary["data"]
+            for body in (tensor, binary):
+                reply = first_reply(server, request("POST", INFER, json.dumps({"inputs": [body]}).encode(), ["Connection: close"]))
+                assert reply.status == 400, (size, reply)
+            if size > 64 * MIB and size < 2**63:
+                reply = first_reply(server, request("POST", INFER, headers=[f"Content-Length: {size}"]))
+                assert reply.status == 413, (size, reply)
+
     with survives(server, singing=False):
-        for _ in range(2):  # the second round is measured
-            before = rss(server)
-            reset_peak(server)
-            for size in sizes:
-                tensor = {"name": "INPUT0", "shape": [1, size], "datatype": "FP32", "data": [1]}
-                binary = {**tensor, "parameters": {"binary_data_size": size}}
-                del binary["data"]
-                for body in (tensor, binary):
-                    reply = first_reply(server, request("POST", INFER, json.dumps({"inputs": [body]}).encode(), ["Connection: close"]))
-                    assert reply.status == 400, (size, reply)
-                if size > 64 * MIB and size < 2**63:
-                    reply = first_reply(server, request("POST", INFER, headers=[f"Content-Length: {size}"]))
-                    assert reply.status == 413, (size, reply)
-        assert peak(server) - before <= MIB
+        check_no_growth(server, send_all, MIB, peak)
 
 
 def test_a_stream_without_end_stops_at_the_limit(start_release, targets):

@@ -14,7 +14,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import BUILD, ROOT, copy_model, host_gpus, make_identity
+from conftest import BUILD, PATIENCE, ROOT, copy_model, host_gpus, make_identity
 from safety import Client, quote, start_audited, tensor
 from system_calls import without
 
@@ -231,7 +231,7 @@ def test_of_many_links_that_are_not_followed_the_first_are_told(start_server, re
 def test_a_directory_to_allow_that_is_not_there_is_told(nereid, repository):
     make_identity(repository, "m")
     flags = [f"--model-repository={repository}", "--secure", "--allow-root", "--model-repository-allow=/no/such/directory"]
-    result = subprocess.run([nereid, *flags], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([nereid, *flags], capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 1 and "failed to open directory '/no/such/directory': No such file or directory" in result.stderr + result.stdout
 
 

@@ -276,7 +276,7 @@ def test_cve_2024_0116_requests_race_with_unregistering(sharing):
 
     with region(2 * PAGE) as made, survives(sharing):
         with meanwhile(come_and_go):
-            on_threads(4, use, deadline=300)
+            on_threads(4, use)
         assert all(min(counts.values()) > 0 for counts in statuses), statuses
         end_of(sharing, made)
 

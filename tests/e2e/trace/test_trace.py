@@ -8,7 +8,7 @@ import resource
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import make_faulty, make_identity, wait_for
+from conftest import PATIENCE, make_faulty, make_identity, wait_for
 from tracing import CORE, HTTP, ON, TENSORS, read_traces, to_file
 from tritonclient.utils import InferenceServerException
 
@@ -271,7 +271,7 @@ def test_deprecated_flags_are_taken_and_said_to_be(start_server, models, file):
 ])
 def test_flags_that_say_nothing_are_named(start_server, models, flag, text):
     server = start_server(models, flags=[flag], wait=False)
-    assert server.process.wait(60) == 1
+    assert server.process.wait(PATIENCE) == 1
     assert text in server.log
 
 

@@ -5,7 +5,7 @@ import queue
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from conftest import make_identity
+from conftest import PATIENCE, make_identity
 from python_models import make_python
 from test_trace_opentelemetry import CLIENT, SPAN, TRACE, check_tree
 from tracing import CORE, ON, TENSORS, Collector, by_name, event_names, read_traces, to_file
@@ -61,7 +61,7 @@ def test_streams_are_traced(start_server, repository, tmp_path):
         client.start_stream(lambda result, error: answers.put((result, error)))
         for i in range(4):
             client.async_stream_infer("twice", [tensor(np.array([i], np.int32), "INT32", "IN")], request_id=str(i))
-        assert sorted(answers.get(timeout=60)[1] is None for _ in range(7)) == [False] + [True] * 6
+        assert sorted(answers.get(timeout=PATIENCE)[1] is None for _ in range(7)) == [False] + [True] * 6
         client.stop_stream()
     server.stop()
     traces = sorted(read_traces(file).values(), key=lambda trace: trace["request_id"])

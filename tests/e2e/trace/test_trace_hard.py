@@ -11,6 +11,7 @@ from python_models import ask as ask_python
 from python_models import infer as infer_python
 from python_models import make_python
 from safety import Client, on_threads
+from streaming import Reader
 from test_safety_backend import FAULTS, make
 from test_safety_backend import ask as ask_faulty
 from test_trace import dropped, infer
@@ -96,13 +97,15 @@ def test_a_tensor_beyond_the_bounds_loses_its_trace(start_server, repository, tm
     assert [trace["request_id"] for trace in read_traces(tmp_path / "trace.json").values()] == ["small"]
 
 
-# A decoupled model answers twice, the second time after `execute` has returned, and asks another model in between.
+# A decoupled model answers twice and asks another model each time, the second time when the file `go` is there. It refuses 0.
 DECOUPLED = """
 def initialize(self, args):
-    self.threads = []
+    self.threads, self.go = [], args["model_repository"] + "/go"
 
 def execute(self, requests):
     for request in requests:
+        if value(request).flat[0] == 0:
+            raise pb_utils.TritonModelException("no")
         trace = request.trace()
         sender = request.get_response_sender()
         sender.send(answer(value(request)))
@@ -118,7 +121,8 @@ def ask(self, trace, array):
         raise pb_utils.TritonModelException(reply.error().message())
 
 def rest(self, sender, array, trace):
-    time.sleep(0.1)
+    while not os.path.exists(self.go):
+        time.sleep(0.01)
     self.ask(trace, array)
     sender.send(answer(array))
     sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
@@ -132,10 +136,14 @@ def finalize(self):
 def test_decoupled_python_models_are_traced_to_their_last_response(start_server, repository, tmp_path):
     file = tmp_path / "trace.json"
     make_python(repository, "inner")
-    make_python(repository, "many", DECOUPLED, more="model_transaction_policy { decoupled: true }")
+    directory = make_python(repository, "many", DECOUPLED, more="model_transaction_policy { decoupled: true }")
     server = start_server(repository, flags=[*ON, TENSORS, to_file(file)])
-    answer = server.ask("/v2/models/many/generate_stream", json.dumps({"IN": [7]}).encode())
-    assert answer.status == 200 and answer.text.count("data: ") == 2, answer.text
+    with Reader(server, "many", IN=[7]) as reader:
+        assert reader.head()[0] == 200 and reader.event()["OUT"] == 7
+        refused = server.ask("/v2/models/many/generate_stream", b'{"IN": [0]}')
+        assert refused.status == 500, refused.text  # so the execution before is over, and has released its request
+        (directory / "go").touch()
+        assert [event["OUT"] for event in reader.rest()] == [7]
     server.stop()
     traces = read_traces(file)
     outer = next(trace for trace in traces.values() if trace["model_name"] == "many")
@@ -190,7 +198,8 @@ def execute(self, requests):
 BUSY = """
 def execute(self, requests):
     open(%r, "w").close()
-    time.sleep(0.3)
+    while not os.path.exists(%r):
+        time.sleep(0.01)
     return [answer(value(request)) for request in requests]
 """
 
@@ -199,11 +208,12 @@ def test_a_worker_that_dies_leaves_no_trace_open(start_server, repository, tmp_p
     """It dies while its inferences are under way: one is executed, the others wait."""
     file = tmp_path / "trace.json"
     begun = str(repository / "inner/1/begun")
-    make_python(repository, "inner", BUSY % begun)
+    make_python(repository, "inner", BUSY % (begun, str(repository / "go")))
     make_python(repository, "outer", DIES % begun)
     server = start_server(repository, flags=[*ON, to_file(file)])
     status, reply = ask_python(server, "outer")
     assert status == 500, reply
+    (repository / "go").touch()
     server.stop()
     traces = read_traces(file).values()
     assert {trace["model_name"] for trace in traces} == {"inner", "outer"}

@@ -37,7 +37,7 @@ def models(repository):
 
 
 def send_all(server):
-    with triton.InferenceServerClient(server.url, network_timeout=60) as client:
+    with triton.InferenceServerClient(server.url) as client:
         client.infer("custom", [tensor(np.array([[4, 5]], np.int32), name="INPUT0")], request_id="first")
         client.infer("caller", [tensor(np.array([6], np.int32))], request_id="second")
 

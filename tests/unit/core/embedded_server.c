@@ -180,7 +180,7 @@ void expect_index(TRITONSERVER_Server *server, const char *text)
 
 void await_index(TRITONSERVER_Server *server, const char *text)
 {
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < 24000; i++) { // two minutes
     const char *base;
     size_t size;
     TRITONSERVER_Message *index;

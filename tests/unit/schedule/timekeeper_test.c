@@ -145,10 +145,8 @@ static void cancelling_waits_for_a_callback_that_runs(void **state)
     timer_init(&s->timer, count_run, s);
     atomic_store(&s->alive, true);
     timekeeper_arm(k, &s->timer, clock_monotonic_ns());
-    uint64_t deadline = clock_monotonic_ns() + 10000000000u;
-    while (atomic_load(&s->runs) < 3 && clock_monotonic_ns() < deadline)
+    while (atomic_load(&s->runs) < 3)
       timekeeper_arm(k, &s->timer, clock_monotonic_ns() + 1000);
-    assert_true(atomic_load(&s->runs) >= 3);
     timekeeper_cancel(k, &s->timer);
     atomic_store(&s->alive, false);
     assert_int_equal(atomic_load(&s->failures), 0);
