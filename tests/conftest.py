@@ -32,8 +32,9 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure(config):
-    """A thread that a test has left hanging would keep the process for ever."""
-    faulthandler.dump_traceback_later(MARGIN, file=config.stash[STDERR], exit=True)
+    """A thread that a test has left hanging would keep the process for ever. xdist ends its own processes, which wait for the slowest one."""
+    if not hasattr(config, "workerinput"):
+        faulthandler.dump_traceback_later(MARGIN, file=config.stash[STDERR], exit=True)
 
 
 @pytest.hookimpl(optionalhook=True)
