@@ -251,13 +251,13 @@ def test_a_signal_without_an_address_changes_nothing(start_server, repository):
 
 def test_a_started_server_that_ends_before_it_asks_for_sockets_is_in_the_log(start_server, repository, address, tmp_path):
     make_identity(repository, "m")
-    config, log = tmp_path / "nereid.yaml", tmp_path / "nereid.log"
-    config.write_text(f"log-file: {log}\n")
+    config = tmp_path / "nereid.yaml"
+    config.write_text("id: one\n")
     server = start_server(repository, flags=[address, f"--config={config}"])
     config.write_text("no-such-flag: 1\n")
     for attempt in (1, 2):  # after the first one is gone, another may be started
         server.process.send_signal(signal.SIGUSR2)
-        wait_for("the line", lambda count=attempt: len(re.findall(r"SIGUSR2: process \d+ has ended with status 1, this server serves on", log.read_text())) == count)
+        wait_for("the line", lambda count=attempt: len(re.findall(r"SIGUSR2: process \d+ has ended with status 1, this server serves on", server.log)) == count)
     assert server.ask(INFER, BODY).status == 200
 
 
