@@ -6,6 +6,7 @@
 #include "frontend/common/observe/frontend_log.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct restricting_flag {
   const char *name;
@@ -109,8 +110,33 @@ static void warn_of_open(const restrictions *closed, const restrictions *open, c
       (int)names.size, names.data, other);
 }
 
+// No warning: in a container, where secrets are mounted so, there is no other user.
+static void tell_readers(const char *flag, const char *path)
+{
+  struct stat s;
+  if (path[0] != '\0' && stat(path, &s) == 0 && (s.st_mode & S_IROTH) != 0)
+    frontend_log_info("--%s: '%s' holds a secret and has mode %o: every user of this machine "
+                      "may read it, unless its directory forbids that",
+                      flag, path, (unsigned)(s.st_mode & 07777));
+}
+
+// The value is behind the first '=': neither a category nor a key has one.
+static void tell_readers_of_values(const char *flag, const string_list *values)
+{
+  for (size_t i = 0; i < values->count; i++) {
+    const char *file = strstr(values->items[i], "=" RESTRICTION_FILE);
+    if (file != NULL && file == strchr(values->items[i], '='))
+      tell_readers(flag, file + sizeof("=" RESTRICTION_FILE) - 1);
+  }
+}
+
 void access_rules_warn(const daemon_options *options, const access_rules *rules)
 {
+  tell_readers_of_values("restricted-api", &options->restricted_apis);
+  tell_readers_of_values("http-restricted-api", &options->http_restricted_apis);
+  tell_readers_of_values("grpc-restricted-protocol", &options->grpc_restricted_protocols);
+  tell_readers("http-server-key", options->http_tls.key_file);
+  tell_readers("grpc-server-key", options->grpc_tls.key_file);
   if (options->allow_http)
     warn_of_open(&rules->grpc.access.restricted, &rules->http.access.restricted, "HTTP", "gRPC");
   if (options->allow_grpc)

@@ -25,7 +25,8 @@ typedef struct access_rules {
 error *access_rules_read(daemon_options *options, access_rules *rules);
 void access_rules_fini(access_rules *rules);
 
-// Warns about categories that need a key at one listener and none at another open listener.
+// Warns about categories that need a key at one listener and none at another open listener. Logs
+// which files of keys every user may read.
 void access_rules_warn(const daemon_options *options, const access_rules *rules);
 
 #endif

@@ -26,23 +26,45 @@
 
 // ---- the question ----
 
-static error *connect_to(const char *address, int *result)
+static error *no_address(const daemon_options *o)
 {
+  if (o->admin_address[0] != '\0')
+    return error_new(ERROR_INVALID_ARG,
+                     "--admin-address: '%s', expected the running server's, unix:/<path>",
+                     o->admin_address);
+  if (o->config_file[0] != '\0')
+    return error_new(ERROR_INVALID_ARG,
+                     "'%s' has no admin-address: a server can be asked at that address only, "
+                     "unix:/<path>",
+                     o->config_file);
+  return error_new(ERROR_INVALID_ARG,
+                   "expected --admin-address=unix:/<path>, the running server's, or "
+                   "--config=<file> with it");
+}
+
+static error *no_server(const char *address, int reason)
+{
+  const char *advice = reason == ENOENT || reason == ECONNREFUSED
+                           ? "; no server with this --admin-address runs"
+                           : "";
+  return error_new(ERROR_UNAVAILABLE, "cannot connect to a server at '%s': %s%s", address,
+                   strerror(reason), advice);
+}
+
+static error *connect_to(const daemon_options *o, int *result)
+{
+  const char *address = o->admin_address;
   struct sockaddr_un to;
   socklen_t size;
   const struct timeval limit = {.tv_sec = ANSWER_SECONDS};
   const char *path = listen_is_unix(address) ? address + sizeof(LISTEN_UNIX_PREFIX) - 1 : "";
   AUTO_ERROR error *bad = listen_unix_address(path, &to, &size);
   if (bad != NULL)
-    return error_new(ERROR_INVALID_ARG,
-                     "--admin-address: '%s', expected the running server's, unix:/<path>, or "
-                     "--config=<file> with it",
-                     address);
+    return no_address(o);
   int s AUTO_CLOSE = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (s < 0 || setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
       connect(s, (const struct sockaddr *)&to, size) != 0)
-    return error_new(ERROR_UNAVAILABLE, "cannot connect to a server at '%s': %s", address,
-                     strerror(errno));
+    return no_server(address, errno);
   *result = s;
   s = -1;
   return NULL;
@@ -100,7 +122,7 @@ static error *ask(const daemon_options *o, const char *method, const char *path,
   buffer_append_char(&request, '\0');
   if (request.failed)
     return error_no_memory();
-  RETURN_IF_ERROR(connect_to(o->admin_address, &s));
+  RETURN_IF_ERROR(connect_to(o, &s));
   RETURN_IF_ERROR(converse(s, request.data, &reply));
   return read_reply(&reply, answer);
 }

@@ -44,6 +44,7 @@
 #define EXIT_GPU_FAULT  3    // --on-gpu-fault=exit
 #define GPU_FAULT       (-1) // in place of a signal's number
 #define HANDED_OVER     (-2) // the same: another server serves
+#define OWN_EVENTS      4    // that await_event waits for, besides those of an upgrade
 #define REST_SECONDS    10   // for the work of a stop besides waiting
 #define LAST_WORDS      2    // seconds for the last log line: writing the log may hang too
 #define CREATING        "creating server"
@@ -315,6 +316,16 @@ static void start_successor(server_run *l)
   error_free(e);
 }
 
+// It may have ended before it asked for sockets: nothing else in this server's log would say so.
+static void tell_end_of_successor(server_run *l)
+{
+  pid_t process;
+  char how[SUCCESSOR_END_SIZE];
+  if (successor_ended(&l->successor, &process, how))
+    frontend_log_warning("SIGUSR2: process %d has ended with %s%s", (int)process, how,
+                         l->stops ? "" : ", this server serves on");
+}
+
 // SIGHUP and SIGUSR2, which do not end the server. False for other signals.
 static bool serve_signal(server_run *l, uint32_t number)
 {
@@ -329,18 +340,20 @@ static bool serve_signal(server_run *l, uint32_t number)
 // threads have finished, whose count is added to *reports.
 static int await_event(server_run *l, size_t *reports)
 {
-  struct pollfd events[3 + HANDOVER_WATCHED] = {{.fd = l->signals, .events = POLLIN},
-                                                {.fd = l->report, .events = POLLIN},
-                                                {.fd = l->fault, .events = POLLIN}};
+  struct pollfd events[OWN_EVENTS + HANDOVER_WATCHED] = {{.fd = l->signals, .events = POLLIN},
+                                                         {.fd = l->report, .events = POLLIN},
+                                                         {.fd = l->fault, .events = POLLIN},
+                                                         {.events = POLLIN}};
   for (;;) {
-    handover_giver_watch(&l->giver, events + 3);
+    events[3].fd = l->successor.end;
+    handover_giver_watch(&l->giver, events + OWN_EVENTS);
     int wait_ms = watchdog_wait_ms(&l->watchdog, clock_monotonic_ns());
-    if (poll(events, 3 + HANDOVER_WATCHED, wait_ms) < 0 && errno != EINTR)
+    if (poll(events, OWN_EVENTS + HANDOVER_WATCHED, wait_ms) < 0 && errno != EINTR)
       return SIGTERM; // cannot wait: stop in good order
     watchdog_look(&l->watchdog, l->ports.server, clock_monotonic_ns());
     struct signalfd_siginfo info;
     uint64_t count;
-    successor_reap(&l->successor);
+    tell_end_of_successor(l);
     if ((events[0].revents & POLLIN) != 0 &&
         read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
       if (!serve_signal(l, info.ssi_signo))
@@ -355,7 +368,8 @@ static int await_event(server_run *l, size_t *reports)
       atomic_store(&late_end.status, EXIT_GPU_FAULT);
       return GPU_FAULT;
     }
-    if (!l->stops && handover_giver_hear(&l->giver, events + 3, l->ready ? NULL : "starts"))
+    if (!l->stops &&
+        handover_giver_hear(&l->giver, events + OWN_EVENTS, l->ready ? NULL : "starts"))
       return HANDED_OVER;
   }
 }

@@ -9,8 +9,10 @@
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +20,7 @@ error *successor_init(successor *s, char **arguments)
 {
   char path[PATH_MAX];
   ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  *s = (successor){0};
+  *s = (successor){.end = -1};
   s->executable = size > 0 && size < (ssize_t)sizeof(path) ? text_copy((slice){path, (size_t)size})
                                                            : text_copy(slice_of(arguments[0]));
   return s->executable == NULL ? error_no_memory() : NULL;
@@ -27,7 +29,9 @@ error *successor_init(successor *s, char **arguments)
 void successor_fini(successor *s)
 {
   free(s->executable);
-  *s = (successor){0};
+  if (s->end >= 0)
+    close(s->end);
+  *s = (successor){.end = -1};
 }
 
 // Descriptors of this process are not the next one's.
@@ -56,22 +60,36 @@ static int spawn(successor *s, char **arguments)
 error *successor_start(successor *s, int argument_count, char **arguments)
 {
   static char upgrade[] = "--upgrade";
+  if (s->process > 0)
+    return error_new(ERROR_UNAVAILABLE, "process %d is to take over, and has not ended",
+                     (int)s->process);
   AUTO_FREE char **words = calloc((size_t)argument_count + 2, sizeof(*words));
   if (words == NULL)
     return error_no_memory();
   words[0] = arguments[0];
   words[1] = upgrade; // before a command, and before "--"
   memcpy(words + 2, arguments + 1, (size_t)(argument_count - 1) * sizeof(*words));
-  successor_reap(s);
   int failure = spawn(s, words);
-  if (failure == 0)
+  if (failure == 0) {
+    s->end = (int)syscall(SYS_pidfd_open, s->process, 0); // else its end is seen later
     return NULL;
+  }
   s->process = 0;
   return error_new(ERROR_UNAVAILABLE, "cannot start '%s': %s", s->executable, strerror(failure));
 }
 
-void successor_reap(successor *s)
+bool successor_ended(successor *s, pid_t *process, char how[SUCCESSOR_END_SIZE])
 {
-  if (s->process > 0 && waitpid(s->process, NULL, WNOHANG) != 0)
-    s->process = 0;
+  int status;
+  if (s->process <= 0 || waitpid(s->process, &status, WNOHANG) <= 0)
+    return false;
+  bool killed = WIFSIGNALED(status);
+  snprintf(how, SUCCESSOR_END_SIZE, "%s %d", killed ? "signal" : "status",
+           killed ? WTERMSIG(status) : WEXITSTATUS(status));
+  if (s->end >= 0)
+    close(s->end);
+  *process = s->process;
+  s->process = 0;
+  s->end = -1;
+  return true;
 }

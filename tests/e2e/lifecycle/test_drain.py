@@ -89,12 +89,16 @@ def test_it_waits_for_the_requests_inside(start_server, repository, address, tmp
         asked.join()
 
 
-def test_what_cannot_be_asked_is_named(start_server, repository, address, run):
+def test_what_cannot_be_asked_is_named(start_server, repository, address, tmp_path, run):
     make_identity(repository, "m")
+    config = tmp_path / "nereid.yaml"
+    config.write_text("id: one\n")
     server = start_server(repository, flags=[f"--admin-address={address}"])
     for command in ("status", "drain", "undrain"):
-        assert run(command) == (2, "", "error: --admin-address: '', expected the running server's, unix:/<path>, or --config=<file> with it\n")
-        assert run(command, "--admin-address=unix:/no/such") == (2, "", "error: cannot connect to a server at 'unix:/no/such': No such file or directory\n")
+        assert run(command) == (2, "", "error: expected --admin-address=unix:/<path>, the running server's, or --config=<file> with it\n")
+        assert run(command, "--admin-address=localhost:8000") == (2, "", "error: --admin-address: 'localhost:8000', expected the running server's, unix:/<path>\n")
+        assert run(command, f"--config={config}") == (2, "", f"error: '{config}' has no admin-address: a server can be asked at that address only, unix:/<path>\n")
+        assert run(command, "--admin-address=unix:/no/such") == (2, "", "error: cannot connect to a server at 'unix:/no/such': No such file or directory; no server with this --admin-address runs\n")
         long = "unix:/" + "x" * 200
         assert run(command, f"--admin-address={long}")[0] == 2
     status, out, text = run("status", f"--admin-address={address}", "word")

@@ -2,13 +2,14 @@
 """Keys of restricted categories (row 54 of the scorecard; 2026-24206, -24207): whatever a request does, without the key a
 category is closed, on every route."""
 import http.client
+import os
 import re
 import subprocess
 
 import proc
 import pytest
 import tritonclient.http as triton
-from conftest import PATIENCE, make_identity
+from conftest import PATIENCE, make_identity, wait_for
 from test_posture import EXPLICIT, SECURE, ask, filled, models, page, walk  # noqa: F401 - fixtures
 from wire import chunked, connect, receive_reply, request, send, take_reply, talk
 
@@ -198,6 +199,17 @@ def test_one_protocol_alone_is_warned_of(start_server, models):  # noqa: F811
     assert "wants no key" not in server.log
 
 
+def test_the_log_names_a_file_of_keys_that_every_user_may_read(start_server, models, tmp_path):  # noqa: F811
+    key = tmp_path / "key"
+    key.write_text("Plain-Secret\n")
+    line = f"--restricted-api: '{key}' holds a secret and has mode 644: every user of this machine may read it"
+    for mode, count in ((0o644, 1), (0o600, 0)):
+        key.chmod(mode)
+        server = start_server(models, flags=[f"--restricted-api=trace:the-key=file:{key}"], ready=False)
+        wait_for("the ports", lambda server=server: "Started Metrics Service" in server.log)
+        assert server.log.count(line) == count and "Plain-Secret" not in server.log
+
+
 MISTAKES = {
     "unknown": (["--http-restricted-api=models:k=v"], "--http-restricted-api: unknown restricted api 'models'"),
     "unknown, gRPC": (["--grpc-restricted-protocol=x:k=v"], "--grpc-restricted-protocol: unknown restricted protocol 'x'"),
@@ -212,6 +224,8 @@ MISTAKES = {
     "no value": (["--http-restricted-api=health:k"], "expected <api>[,<api>...]:<key>=<value>"),
     "no category": (["--restricted-api=k=v"], "--restricted-api: expected <api>"),
     "no file": (["--restricted-api=health:k=file:/no/such"], "--restricted-api: failed to open '/no/such': No such file or directory"),
+    "no credential": (["--restricted-api=health:k=cred:no-such"], "--restricted-api: credential 'no-such': failed to open '/no/such/no-such'"),
+    "an empty value": (["--restricted-api=health:k=file:/dev/null"], "--restricted-api: the value of file:/dev/null must be 1 to 4096 bytes"),
     "no variable": (["--restricted-api=health:k=env:NO_SUCH"], "there is no variable 'NO_SUCH'"),
 }
 
@@ -219,5 +233,5 @@ MISTAKES = {
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_named(nereid, case):
     flags, words = MISTAKES[case]
-    done = subprocess.run([nereid, "--model-repository=/tmp", *flags], capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run([nereid, "--model-repository=/tmp", *flags], capture_output=True, text=True, timeout=PATIENCE, env=os.environ | {"CREDENTIALS_DIRECTORY": "/no/such"})
     assert done.returncode == 1 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr

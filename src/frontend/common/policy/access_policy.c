@@ -83,20 +83,23 @@ static error *read_credential(const char *name, buffer *value)
     return error_new(ERROR_INVALID_ARG, "'%s' is no name of a credential", name);
   buffer_append_format(&path, "%s/%s", directory, name);
   AUTO_FREE char *text = buffer_take_text(&path);
-  return text == NULL ? error_no_memory() : read_value(text, value);
+  if (text == NULL)
+    return error_no_memory();
+  error *e = read_value(text, value);
+  return e == NULL ? NULL : error_wrap(e, "credential '%s'", name);
 }
 
 bool restriction_is_reference(const char *value)
 {
-  return text_starts_with(value, "file:") || text_starts_with(value, "cred:") ||
+  return text_starts_with(value, RESTRICTION_FILE) || text_starts_with(value, "cred:") ||
          text_starts_with(value, "env:");
 }
 
 // Appends the value itself, or what "file:", "cred:" or "env:" refers to.
 static error *resolve_value(const char *text, buffer *value)
 {
-  if (text_starts_with(text, "file:")) {
-    RETURN_IF_ERROR(read_value(text + 5, value));
+  if (text_starts_with(text, RESTRICTION_FILE)) {
+    RETURN_IF_ERROR(read_value(text + sizeof(RESTRICTION_FILE) - 1, value));
   } else if (text_starts_with(text, "cred:")) {
     RETURN_IF_ERROR(read_credential(text + 5, value));
   } else if (text_starts_with(text, "env:")) {
@@ -113,8 +116,9 @@ static error *resolve_value(const char *text, buffer *value)
   if (v.size == 0 || v.size > VALUE_MAX_BYTES || !is_printable(v) || v.data[0] == ' ' ||
       v.data[v.size - 1] == ' ')
     return error_new(ERROR_INVALID_ARG,
-                     "the value must be 1 to %d bytes of one line, without blanks around them",
-                     VALUE_MAX_BYTES);
+                     "the value%s%s must be 1 to %d bytes of one line, without blanks around them",
+                     restriction_is_reference(text) ? " of " : "",
+                     restriction_is_reference(text) ? text : "", VALUE_MAX_BYTES);
   return NULL;
 }
 
@@ -126,13 +130,21 @@ static route_category category_of(slice name)
   return category;
 }
 
+static error *unknown_category(const char *kind, slice name)
+{
+  AUTO_BUFFER buffer all = BUFFER_EMPTY;
+  for (route_category category = 0; category < CATEGORY_COUNT; category++)
+    buffer_append_format(&all, "%s%s", category > 0 ? ", " : "", category_names[category]);
+  return error_new(ERROR_INVALID_ARG, "unknown restricted %s '%.*s', expected one of %.*s", kind,
+                   (int)name.size, name.data, (int)all.size, all.data);
+}
+
 static error *restrict_category(restrictions *set, const char *kind, slice name, slice header,
                                 slice value)
 {
   route_category category = category_of(name);
   if (category == CATEGORY_COUNT)
-    return error_new(ERROR_INVALID_ARG, "unknown restricted %s '%.*s'", kind, (int)name.size,
-                     name.data);
+    return unknown_category(kind, name);
   restriction *r = &set->of[category];
   if (r->header != NULL)
     return error_new(ERROR_INVALID_ARG,

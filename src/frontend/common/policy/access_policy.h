@@ -65,6 +65,8 @@ route_category restrictions_difference(const restrictions *set, const restrictio
 // others may ask meanwhile.
 error *restrictions_renew(restrictions *set, restrictions *fresh, bool *changed);
 
+#define RESTRICTION_FILE "file:"
+
 // Whether a value only says where the secret is: "file:", "cred:", "env:".
 bool restriction_is_reference(const char *value);
 

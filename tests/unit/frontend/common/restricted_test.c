@@ -47,7 +47,9 @@ static void a_category_is_known_and_stands_in_one_group(void **state)
 {
   (void)state;
   restrictions set = {0};
-  expect_error(&set, "inferences:k=v", "unknown restricted api 'inferences'");
+  expect_error(&set, "inferences:k=v",
+               "unknown restricted api 'inferences', expected one of health, metadata, inference, "
+               "shared-memory, model-config, model-repository, statistics, trace, logging");
   expect_error(&set, ":k=v", "unknown restricted api ''");
   expect_error(&set, "trace,:k=v", "unknown restricted api ''");
   restrictions_fini(&set);
@@ -118,6 +120,7 @@ static void values_come_from_files_and_variables(void **state)
   assert_true(admits(&set, (fields){"prefix-key", {"from a file"}}));
   restrictions_fini(&set);
   assert_int_equal(ftruncate(file, 0), 0);
+  expect_error(&set, flag, path);
   expect_error(&set, flag, "1 to 4096 bytes");
   assert_int_equal(ftruncate(file, 5000), 0);
   expect_error(&set, flag, "4096");
