@@ -310,12 +310,25 @@ void ports_lend_all(ports *p)
     ports_lend(p, rows[which].socket);
 }
 
-void ports_retire(ports *p, uint64_t deadline_ns)
+// All stop accepting before the first one waits. `those` NULL: every port.
+static void retire(ports *p, const bool *those, uint64_t deadline_ns)
 {
   for (port which = 0; which < PORTS; which++)
-    listener_retire(p->open[which], 0); // all stop accepting before the first one waits
+    if (those == NULL || those[which])
+      listener_retire(p->open[which], 0);
   for (port which = 0; which < PORTS; which++)
-    listener_retire(p->open[which], deadline_ns);
+    if (those == NULL || those[which])
+      listener_retire(p->open[which], deadline_ns);
+}
+
+void ports_retire(ports *p, uint64_t deadline_ns)
+{
+  retire(p, NULL, deadline_ns);
+}
+
+void ports_retire_inherited(ports *p, uint64_t deadline_ns)
+{
+  retire(p, p->is_inherited, deadline_ns);
 }
 
 // ---- the end ----

@@ -78,4 +78,7 @@ void ports_lend_all(ports *p);
 // Another process serves: waits until the clients have gone there, as listener_retire does.
 void ports_retire(ports *p, uint64_t deadline_ns);
 
+// The same for the service manager's sockets alone, which outlive this server.
+void ports_retire_inherited(ports *p, uint64_t deadline_ns);
+
 #endif

@@ -41,6 +41,9 @@
 #define NS_PER_SECOND UINT64_C(1000000000)
 // How long the answers given at the exit timeout may take to be sent.
 #define LAST_ANSWERS_NS NS_PER_SECOND
+// How long clients that came a moment before the stop may take to send their requests, if new ones
+// wait in the service manager's sockets meanwhile.
+#define LAST_CLIENTS_NS (2 * NS_PER_SECOND)
 #define EXIT_GPU_FAULT  3    // --on-gpu-fault=exit
 #define GPU_FAULT       (-1) // in place of a signal's number
 #define HANDED_OVER     (-2) // the same: another server serves
@@ -202,9 +205,12 @@ static void *drain_and_stop(void *pointer)
   uint64_t timeout = (uint64_t)l->ports.options->exit_timeout_seconds;
   if (l->giver.stage != HANDOVER_DONE)
     serve_on(l, (uint64_t)l->ports.options->shutdown_delay_seconds);
-  uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
+  uint64_t begun = clock_monotonic_ns(), deadline = begun + timeout * NS_PER_SECOND;
+  uint64_t last_clients = begun + LAST_CLIENTS_NS;
   if (l->giver.stage == HANDOVER_DONE)
     ports_retire(&l->ports, deadline);
+  else
+    ports_retire_inherited(&l->ports, last_clients < deadline ? last_clients : deadline);
   l->late = l->cut = ports_drain(&l->ports, deadline);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;

@@ -8,6 +8,7 @@ import pytest
 from conftest import BUILD, ROOT, wait_for
 from grpc_sides import NEREID, TRITON
 from python_sides import SideStarter
+from state_models import IDLE
 
 BACKEND = BUILD / "test-backends/tensorrt"
 CONFIG = """platform: "tensorrt_plan" max_batch_size: 4
@@ -15,7 +16,7 @@ CONFIG = """platform: "tensorrt_plan" max_batch_size: 4
     output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }
 """
 GROUP = 'instance_group { kind: %s profile: [ "0", "2" ] secondary_devices { kind: KIND_NVDLA device_id: 1 } }'
-STATE = """sequence_batching { state { input_name: "S_IN" output_name: "S_OUT" data_type: TYPE_FP32 dims: [ 2 ] } }"""
+STATE = f"""sequence_batching {{ {IDLE} state {{ input_name: "S_IN" output_name: "S_OUT" data_type: TYPE_FP32 dims: [ 2 ] }} }}"""
 BODY = {"id": "r", "inputs": [{"name": "X", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
 
 

@@ -444,7 +444,7 @@ def test_sequences_have_controls_and_states(client, repository):
          [("X", TensorProto.FLOAT, one), ("START", TensorProto.INT32, one), ("state", TensorProto.FLOAT, one)],
          [("Y", TensorProto.FLOAT, one), ("next", TensorProto.FLOAT, one)], """max_batch_size: 4
         input { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }
-        sequence_batching {
+        sequence_batching { max_sequence_idle_microseconds: 60000000
           control_input { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } }
           state { input_name: "state" output_name: "next" data_type: TYPE_FP32 dims: [ 1 ] }
         }\n""", [("zero", np.zeros((1, 1), np.float32))])

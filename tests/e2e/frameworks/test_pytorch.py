@@ -14,6 +14,7 @@ import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as triton
 from conftest import BUILD, PATIENCE, Starter, link_backends
+from state_models import IDLE
 from torch_cases import COMPILED, FILES, LINEAR, RESULT, X, Y, config, package, parameter, save, with_metadata
 from tritonclient.utils import InferenceServerException
 
@@ -21,7 +22,7 @@ pytestmark = [frameworks.needs("pytorch"), pytest.mark.slow]
 ROWS = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
 TYPES = {"float32": "FP32", "float64": "FP64", "int32": "INT32", "int64": "INT64", "bool": "BOOL", "object": "BYTES"}
 EXPLICIT = ("--model-control-mode=explicit",)
-SEQUENCE = 'sequence_batching { direct { } %s }'
+SEQUENCE = f'sequence_batching {{ direct {{ }} {IDLE} %s }}'
 
 
 def flags(cache, *more):

@@ -49,7 +49,7 @@ SHAPES = "".join(f"{key} {tensor(*entry)}" for key, entry in (
     ("input", ("fixed", "FP32", "[2, 3]")), ("input", ("scalar", "FP32", "[1]")), ("input", ("any", "FP32", "[-1]")),
     ("output", ("turned", "FP32", "[3, 2]")), ("output", ("half", "FP32", "[1]")), ("output", ("any_out", "FP32", "[-1]"))))
 SEQUENCE = """max_batch_size: 4
-sequence_batching { direct { }
+sequence_batching { direct { } max_sequence_idle_microseconds: 60000000
   control_input { name: "start" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } }
   state { input_name: "state" output_name: "next_state" data_type: TYPE_FP32 dims: [ 1 ] } }
 """

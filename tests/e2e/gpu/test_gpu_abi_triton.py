@@ -9,12 +9,13 @@ from conftest import BUILD, DEADLINE, make_identity
 from gpu_sides import SIDES
 from gpus import fake_gpus
 from python_sides import SideStarter
+from state_models import IDLE
 
 CONFIG = """backend: "gpu" max_batch_size: 4
     input { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] }
     output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] }
 """
-STATE = 'sequence_batching { state { input_name: "S_IN" output_name: "S_OUT" data_type: TYPE_FP32 dims: [ 4 ] } }'
+STATE = f'sequence_batching {{ {IDLE} state {{ input_name: "S_IN" output_name: "S_OUT" data_type: TYPE_FP32 dims: [ 4 ] }} }}'
 MODELS = {
     "preferred": "",  # the backend prefers two instances on GPUs
     "one": "instance_group { kind: KIND_GPU gpus: [ 1 ] name: 'g' }",

@@ -10,6 +10,7 @@ import pytest
 import tritonclient.http as triton
 from conftest import BUILD, DEADLINE, wait_for
 from gpus import Client, fake_gpus
+from state_models import IDLE
 from test_ragged import TOGETHER
 
 PACKAGES = BUILD / "tests/fakes/ort/packages"
@@ -338,7 +339,7 @@ def test_a_dead_device_fails_requests_and_readiness(start_server, repository, tm
 def test_states_of_sequences_are_on_the_device(start_server, repository, tmp_path):
     played = Played(tmp_path)
     state = 'state [{ input_name: "S" output_name: "T" data_type: TYPE_INT32 dims: [2] initial_state { name: "one" data_type: TYPE_INT32 dims: [2] data_file: "one" } }]'
-    save(repository, "m", GPU + "sequence_batching { %s }\n" % state, graph="input X FP32 -1 4\ninput S INT32 -1 2\noutput Y FP32 -1 4\noutput T INT32 -1 2\n")
+    save(repository, "m", GPU + "sequence_batching { %s %s }\n" % (IDLE, state), graph="input X FP32 -1 4\ninput S INT32 -1 2\noutput Y FP32 -1 4\noutput T INT32 -1 2\n")
     (repository / "m/initial_state").mkdir()
     np.array([3, 5], np.int32).tofile(repository / "m/initial_state/one")
     server = start(start_server, repository, played)

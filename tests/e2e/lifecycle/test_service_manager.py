@@ -9,10 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
+import proc
 import pytest
 from conftest import DEADLINE, PATIENCE, ROOT, make_identity, wait_for
 from notify_socket import NotifySocket
+from oracle import settle
 from ports import free_port
 from python_models import make_python
 
@@ -97,6 +100,27 @@ def test_clients_wait_while_the_server_restarts(start_server, repository, manage
         client.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY))
         start_server(repository, wrapper=sockets.wrapper, flags=["--listen=ready"])
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_client_that_has_just_connected_is_answered_by_a_server_that_stops(start_server, repository, manager):
+    """It has two seconds to send its request; a test that is slower than that tries again."""
+    make_identity(repository, "m")
+    sockets = manager("http")
+
+    def is_answered():
+        server = start_server(repository, wrapper=sockets.wrapper)
+        settle(server)
+        before = len(proc.descriptors(server.process.pid))
+        with contextlib.closing(socket.create_connection(("127.0.0.1", sockets.port("http")), timeout=PATIENCE)) as client:
+            wait_for("its arrival", lambda: len(proc.descriptors(server.process.pid)) > before)
+            server.process.send_signal(signal.SIGTERM)
+            wait_for("the stop", lambda: "Signal (15) received" in server.log)
+            time.sleep(0.3)  # clients without a request would be gone by now
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                return client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+    wait_for("an answer", is_answered)
 
 
 def test_the_operators_sockets_are_files(start_server, repository, manager, tmp_path):
