@@ -310,25 +310,29 @@ void ports_lend_all(ports *p)
     ports_lend(p, rows[which].socket);
 }
 
-// All stop accepting before the first one waits. `those` NULL: every port.
-static void retire(ports *p, const bool *those, uint64_t deadline_ns)
+static void retire(ports *p, port first, port last, bool all, uint64_t deadline_ns)
 {
-  for (port which = 0; which < PORTS; which++)
-    if (those == NULL || those[which])
-      listener_retire(p->open[which], 0);
-  for (port which = 0; which < PORTS; which++)
-    if (those == NULL || those[which])
+  for (port which = first; which <= last; which++)
+    if (all || p->is_inherited[which])
+      listener_retire(p->open[which], 0); // all stop accepting before the first one waits
+  for (port which = first; which <= last; which++)
+    if (all || p->is_inherited[which])
       listener_retire(p->open[which], deadline_ns);
 }
 
 void ports_retire(ports *p, uint64_t deadline_ns)
 {
-  retire(p, NULL, deadline_ns);
+  retire(p, PORT_HTTP, PORT_METRICS, true, deadline_ns);
 }
 
 void ports_retire_inherited(ports *p, uint64_t deadline_ns)
 {
-  retire(p, p->is_inherited, deadline_ns);
+  retire(p, PORT_HTTP, PORT_ADMIN_GRPC, false, deadline_ns);
+}
+
+void ports_retire_inherited_metrics(ports *p, uint64_t deadline_ns)
+{
+  retire(p, PORT_METRICS, PORT_METRICS, false, deadline_ns);
 }
 
 // ---- the end ----

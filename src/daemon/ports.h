@@ -78,7 +78,9 @@ void ports_lend_all(ports *p);
 // Another process serves: waits until the clients have gone there, as listener_retire does.
 void ports_retire(ports *p, uint64_t deadline_ns);
 
-// The same for the service manager's sockets alone, which outlive this server.
+// The same for the service manager's sockets alone, which outlive this server; for metrics apart,
+// since they stay up during a stop.
 void ports_retire_inherited(ports *p, uint64_t deadline_ns);
+void ports_retire_inherited_metrics(ports *p, uint64_t deadline_ns);
 
 #endif

@@ -219,6 +219,7 @@ static void *drain_and_stop(void *pointer)
   l->stop_outcome = error_from_abi(TRITONSERVER_ServerStop(l->ports.server));
   if (l->stop_outcome != NULL)
     l->cut = ports_drain(&l->ports, clock_monotonic_ns() + LAST_ANSWERS_NS);
+  ports_retire_inherited_metrics(&l->ports, clock_monotonic_ns() + LAST_CLIENTS_NS);
   assert(!atomic_load(&l->drained));
   atomic_store(&l->drained, true);
   report(l);
