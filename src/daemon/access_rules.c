@@ -3,6 +3,7 @@
 #include "daemon/access_rules.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "frontend/common/observe/frontend_log.h"
 
 #include <string.h>
@@ -124,9 +125,9 @@ static void tell_readers(const char *flag, const char *path)
 static void tell_readers_of_values(const char *flag, const string_list *values)
 {
   for (size_t i = 0; i < values->count; i++) {
-    const char *file = strstr(values->items[i], "=" RESTRICTION_FILE);
-    if (file != NULL && file == strchr(values->items[i], '='))
-      tell_readers(flag, file + sizeof("=" RESTRICTION_FILE) - 1);
+    const char *value = strchr(values->items[i], '=');
+    if (value != NULL && text_starts_with(value + 1, RESTRICTION_FILE))
+      tell_readers(flag, value + sizeof("=" RESTRICTION_FILE) - 1);
   }
 }
 

@@ -20,18 +20,6 @@ static size_t smaller(size_t a, size_t b)
   return a < b ? a : b;
 }
 
-static error *unknown(const command *c, const char *name)
-{
-  const option *o;
-  suggestion nearest = suggestion_of(slice_of(name));
-  for (size_t i = 0; (o = option_at(c, i)) != NULL; i++)
-    suggestion_consider(&nearest, o->name);
-  if (nearest.best != NULL)
-    return error_new(ERROR_INVALID_ARG, "unrecognized option '--%s', did you mean '--%s'?", name,
-                     nearest.best);
-  return error_new(ERROR_INVALID_ARG, "unrecognized option '--%s', see --help", name);
-}
-
 // The flags that begin with `name`. Where exactly one of them is Triton's, it is chosen: an
 // abbreviation that is unambiguous in Triton is unambiguous here.
 typedef struct matches {
@@ -65,7 +53,7 @@ static error *find_option(const command *c, const char *name, const option **fou
   AUTO_BUFFER buffer all = BUFFER_EMPTY;
   matches m = look_up_prefix(c, name, &all);
   if (m.count == 0)
-    return unknown(c, name);
+    return option_unknown(c, "--", name);
   if (m.count > 1 && m.of_triton != 1)
     return error_new(ERROR_INVALID_ARG, "option '--%s' is ambiguous; possibilities: %.*s", name,
                      (int)all.size, all.data);

@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "config/suggestion.h"
 #include "daemon/commands.h"
 
 #include <inttypes.h>
@@ -86,6 +87,18 @@ const option *option_find(const char *name)
     if (strcmp(option_table[i].name, name) == 0)
       return &option_table[i];
   return NULL;
+}
+
+error *option_unknown(const struct command *command, const char *dashes, const char *name)
+{
+  const option *o;
+  suggestion nearest = suggestion_of(slice_of(name));
+  for (size_t i = 0; (o = option_at(command, i)) != NULL; i++)
+    suggestion_consider(&nearest, o->name);
+  if (nearest.best == NULL)
+    return error_new(ERROR_INVALID_ARG, "unrecognized option '%s%s', see --help", dashes, name);
+  return error_new(ERROR_INVALID_ARG, "unrecognized option '%s%s', did you mean '%s%s'?", dashes,
+                   name, dashes, nearest.best);
 }
 
 bool option_is_of_triton(const option *o)

@@ -195,6 +195,10 @@ void daemon_options_fini(daemon_options *options);
 // The flag of this name, or NULL.
 const option *option_find(const char *name);
 
+// "unrecognized option '<dashes><name>'": with the flag of `command` (NULL: the daemon) that is
+// spelt alike, if there is one.
+error *option_unknown(const struct command *command, const char *dashes, const char *name);
+
 // Whether Triton has this flag too.
 bool option_is_of_triton(const option *o);
 

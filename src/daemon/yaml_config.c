@@ -2,8 +2,6 @@
 // --config files. The main thread calls it once.
 #include "daemon/yaml_config.h"
 
-#include "config/suggestion.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,25 +43,17 @@ static error *set_option(yaml_reader *r, const option *o, const yaml_node_t *val
   return e == NULL ? NULL : at_line(r, value, e);
 }
 
-static error *unknown(const char *name)
-{
-  suggestion nearest = suggestion_of(slice_of(name));
-  for (size_t i = 0; i < option_count; i++)
-    suggestion_consider(&nearest, option_table[i].name);
-  if (nearest.best == NULL)
-    return error_new(ERROR_INVALID_ARG, "unrecognized option '%s', see --help", name);
-  return error_new(ERROR_INVALID_ARG, "unrecognized option '%s', did you mean '%s'?", name,
-                   nearest.best);
-}
-
 static error *read_pair(yaml_reader *r, const yaml_node_t *key, const yaml_node_t *value)
 {
   const char *name = text_of(key);
   if (name == NULL)
     return expected_at(r, key, "the name of a flag");
   const option *o = option_find(name);
-  if (o == NULL || strcmp(name, "config") == 0 || strcmp(name, "help") == 0)
-    return at_line(r, key, unknown(name));
+  if (o == NULL)
+    return at_line(r, key, option_unknown(NULL, "", name));
+  if (strcmp(name, "config") == 0 || strcmp(name, "help") == 0)
+    return at_line(r, key,
+                   error_new(ERROR_INVALID_ARG, "'%s': it is for the command line only", name));
   if (value->type != YAML_SEQUENCE_NODE || o->kind != OPTION_LIST)
     return set_option(r, o, value);
   for (const yaml_node_item_t *item = value->data.sequence.items.start;

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from conftest import root_with_source
+from elf import HEAD_BYTES, MACHINES, machine_of
 from installing import IDENTITY, infer
 from roots import BUILD_SECONDS, SOURCE, made_in, packages_of
 from test_packages import field
@@ -16,7 +17,6 @@ pytestmark = [
     pytest.mark.timeout(BUILD_SECONDS),
     pytest.mark.skipif(not os.environ.get("NEREID_ARM64"), reason="packages for arm64 take minutes to make: NEREID_ARM64=1 asks for them"),
 ]
-AARCH64 = 183  # in the header of an ELF file
 FLAGS = "--http-port=0 --grpc-port=0 --metrics-port=0 --model-repository=/srv/models"
 
 
@@ -34,8 +34,9 @@ def packages(root):
 
 def machines(directory):
     """Of the programs and libraries below it."""
-    heads = {path: path.open("rb").read(20) for path in directory.rglob("*") if path.is_file() and not path.is_symlink()}
-    return {path.name: int.from_bytes(head[18:], "little") for path, head in heads.items() if head.startswith(b"\x7fELF")}
+    files = [path for path in directory.rglob("*") if path.is_file() and not path.is_symlink()]
+    found = {path.name: machine_of(path.open("rb").read(HEAD_BYTES)) for path in files}
+    return {name: machine for name, machine in found.items() if machine is not None}
 
 
 def test_they_are_for_arm64_and_depend_on_its_libraries(root, packages, tmp_path):
@@ -45,7 +46,7 @@ def test_they_are_for_arm64_and_depend_on_its_libraries(root, packages, tmp_path
         subprocess.run(["dpkg-deb", "-x", package, tmp_path], check=True)
     found = machines(tmp_path)
     assert {"nereid", "libtritonserver.so", "libtriton_python.so", "nereid-worker-launcher", "_nereid.abi3.so"} <= found.keys()
-    assert set(found.values()) == {AARCH64}, found
+    assert set(found.values()) == {MACHINES["aarch64"]}, found
     for name in ("nereid", "nereid-backend-python"):
         linked = {word.split()[0] for word in field(packages[name], "Depends").split(", ")} - {"nereid", "python3", "python3-numpy"}
         components = {component["name"]: component for component in json.loads(packages[name].with_suffix(".cdx.json").read_text())["components"]}

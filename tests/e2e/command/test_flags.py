@@ -123,6 +123,7 @@ def test_a_config_file_sets_flags_and_the_command_line_wins(start_server, reposi
 BAD_FILES = {
     "unknown": ("http-port: 1\nno-such: 2\n", ":2: unrecognized option 'no-such', see --help"),
     "misspelt": ("htp-port: 1\n", ":1: unrecognized option 'htp-port', did you mean 'http-port'?"),
+    "for the command line": ("config: other.yaml\n", ":1: 'config': it is for the command line only"),
     "bad value": ("http-port: many\n", ":1: --http-port: invalid value 'many'"),
     "no mapping": ("- a\n", ":1: expected a mapping"),
     "no YAML": ("a: [\n", "nereid.yaml:"),

@@ -14,6 +14,7 @@ import tritonclient.http as triton
 from client_memory import region
 from conftest import PATIENCE, wait_for
 from onnx import TensorProto, helper, numpy_helper
+from state_models import IDLE
 from test_ragged import give, in_order, make_sums
 from tritonclient.utils import InferenceServerException
 
@@ -442,12 +443,12 @@ def test_sequences_have_controls_and_states(client, repository):
     one = ("b", 1)
     save(repository, "m", [helper.make_node("Cast", ["START"], ["begins"], to=TensorProto.BOOL), *nodes],
          [("X", TensorProto.FLOAT, one), ("START", TensorProto.INT32, one), ("state", TensorProto.FLOAT, one)],
-         [("Y", TensorProto.FLOAT, one), ("next", TensorProto.FLOAT, one)], """max_batch_size: 4
-        input { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }
-        sequence_batching { max_sequence_idle_microseconds: 60000000
-          control_input { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } }
-          state { input_name: "state" output_name: "next" data_type: TYPE_FP32 dims: [ 1 ] }
-        }\n""", [("zero", np.zeros((1, 1), np.float32))])
+         [("Y", TensorProto.FLOAT, one), ("next", TensorProto.FLOAT, one)], f"""max_batch_size: 4
+        input {{ name: "X" data_type: TYPE_FP32 dims: [ 1 ] }} output {{ name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }}
+        sequence_batching {{ {IDLE}
+          control_input {{ name: "START" control {{ kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] }} }}
+          state {{ input_name: "state" output_name: "next" data_type: TYPE_FP32 dims: [ 1 ] }}
+        }}\n""", [("zero", np.zeros((1, 1), np.float32))])
     client, sums = client(), {1: 0, 2: 0}
     for step in range(3):
         for sequence in sums:

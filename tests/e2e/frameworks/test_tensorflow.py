@@ -12,6 +12,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
 from conftest import DEADLINE, ROOT, Starter, wait_for
+from state_models import IDLE
 from test_isolated import isolate, processes
 from tritonclient.utils import InferenceServerException
 from tritonclient.utils import shared_memory
@@ -48,10 +49,10 @@ def tensor(name, kind, dims, more=""):
 SHAPES = "".join(f"{key} {tensor(*entry)}" for key, entry in (
     ("input", ("fixed", "FP32", "[2, 3]")), ("input", ("scalar", "FP32", "[1]")), ("input", ("any", "FP32", "[-1]")),
     ("output", ("turned", "FP32", "[3, 2]")), ("output", ("half", "FP32", "[1]")), ("output", ("any_out", "FP32", "[-1]"))))
-SEQUENCE = """max_batch_size: 4
-sequence_batching { direct { } max_sequence_idle_microseconds: 60000000
-  control_input { name: "start" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } }
-  state { input_name: "state" output_name: "next_state" data_type: TYPE_FP32 dims: [ 1 ] } }
+SEQUENCE = f"""max_batch_size: 4
+sequence_batching {{ direct {{ }} {IDLE}
+  control_input {{ name: "start" control {{ kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] }} }}
+  state {{ input_name: "state" output_name: "next_state" data_type: TYPE_FP32 dims: [ 1 ] }} }}
 """
 RAGGED = """max_batch_size: 4
 input { name: "values" data_type: TYPE_FP32 dims: [ -1 ] allow_ragged_batch: true }

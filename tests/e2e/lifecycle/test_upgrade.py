@@ -96,6 +96,21 @@ def address(tmp_path):
     return f"--upgrade-address=unix:{tmp_path}/upgrade.sock"
 
 
+@pytest.fixture
+def configured(tmp_path):
+    """A --config file, and the flag that names it."""
+    config = tmp_path / "nereid.yaml"
+    config.write_text("id: one\n")
+    return config, f"--config={config}"
+
+
+def start(start_server, repository, *flags, **more):
+    """A server that another one may ask for its sockets: it answers requests a moment earlier."""
+    server = start_server(repository, flags=list(flags), **more)
+    wait_for("the end of its start", lambda: "Serving 1 model" in server.log)
+    return server
+
+
 def upgrade(start_server, repository, address, *flags, **more):
     server = start_server(repository, flags=[address, "--upgrade", *flags], ready=False, **more)
     wait_for("the upgrade", lambda: TOOK_OVER in server.log)
@@ -118,7 +133,7 @@ def await_end(server):
 
 def test_no_request_fails_during_upgrades(start_server, repository, address):
     make_identity(repository, "m")
-    server = start_server(repository, flags=[address])
+    server = start(start_server, repository, address)
     http_port, grpc_port, metrics_port = server.http_port, server.grpc_port, server.metrics_port
     with Load(http_port, grpc_port) as load:
         for _ in range(3):
@@ -135,7 +150,7 @@ def test_no_request_fails_during_upgrades(start_server, repository, address):
 def test_what_has_begun_ends_at_the_old_server(start_server, repository, address):
     """Half a request, a stream of gRPC, and a client of gRPC that has only connected."""
     make_identity(repository, "m")
-    server = start_server(repository, flags=[address, *PATIENT])
+    server = start(start_server, repository, address, *PATIENT)
     with contextlib.ExitStack() as stack:
         half = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE)))
         half.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-" % INFER.encode())
@@ -185,7 +200,7 @@ def test_every_address_passes(start_server, repository, address, tmp_path, nerei
     make_identity(repository, "m")
     operator = f"--admin-address=unix:{tmp_path}/admin.sock"
     both = [address, operator, f"--grpc-address=unix:{tmp_path}/grpc.sock", "--allow-client-shm=true"]
-    server = start_server(repository, flags=[*both, f"--admin-grpc-address=unix:{tmp_path}/old.sock"])
+    server = start(start_server, repository, *both, f"--admin-grpc-address=unix:{tmp_path}/old.sock")
     files = {name: (tmp_path / name).stat().st_ino for name in ("admin.sock", "grpc.sock", "upgrade.sock")}
     with contextlib.closing(shared_memory.SharedMemory(create=True, size=64)) as region:
         try:
@@ -212,7 +227,7 @@ def test_every_address_passes(start_server, repository, address, tmp_path, nerei
 def test_the_service_manager_hears_of_the_new_process(start_server, repository, address, tmp_path):
     make_identity(repository, "m")
     with contextlib.closing(NotifySocket(tmp_path)) as manager:
-        server = start_server(repository, flags=[address], variables=manager.variables)
+        server = start(start_server, repository, address, variables=manager.variables)
         assert manager.hear() == b"READY=1"
         new = upgrade(start_server, repository, address, variables=manager.variables)
         named = f"MAINPID={new.process.pid}".encode()
@@ -223,12 +238,11 @@ def test_the_service_manager_hears_of_the_new_process(start_server, repository, 
         assert manager.hear() == b"STOPPING=1"  # the old one has not said that
 
 
-def test_a_signal_starts_the_next_server(start_server, repository, address, tmp_path):
+def test_a_signal_starts_the_next_server(start_server, repository, address, configured):
     """For systemd, which believes only processes of the service's own group: SIGUSR2 has the running server start the next one."""
     make_identity(repository, "m")
-    config = tmp_path / "nereid.yaml"
-    config.write_text("id: one\n")
-    server = start_server(repository, flags=[address, f"--config={config}"])
+    config, flag = configured
+    server = start(start_server, repository, address, flag)
     config.write_text("id: two\n")
     server.process.send_signal(signal.SIGUSR2)
     await_end(server)
@@ -249,11 +263,10 @@ def test_a_signal_without_an_address_changes_nothing(start_server, repository):
     assert server.ask(INFER, BODY).status == 200
 
 
-def test_a_started_server_that_ends_before_it_asks_for_sockets_is_in_the_log(start_server, repository, address, tmp_path):
+def test_a_started_server_that_ends_before_it_asks_for_sockets_is_in_the_log(start_server, repository, address, configured):
     make_identity(repository, "m")
-    config = tmp_path / "nereid.yaml"
-    config.write_text("id: one\n")
-    server = start_server(repository, flags=[address, f"--config={config}"])
+    config, flag = configured
+    server = start(start_server, repository, address, flag)
     config.write_text("no-such-flag: 1\n")
     for attempt in (1, 2):  # after the first one is gone, another may be started
         server.process.send_signal(signal.SIGUSR2)
@@ -261,11 +274,10 @@ def test_a_started_server_that_ends_before_it_asks_for_sockets_is_in_the_log(sta
     assert server.ask(INFER, BODY).status == 200
 
 
-def test_a_second_signal_starts_no_second_server(start_server, repository, address, tmp_path):
+def test_a_second_signal_starts_no_second_server(start_server, repository, address, configured):
     make_identity(repository, "m")
-    config = tmp_path / "nereid.yaml"
-    config.write_text("id: one\n")
-    server = start_server(repository, flags=[address, f"--config={config}"])
+    config, flag = configured
+    server = start(start_server, repository, address, flag)
     config.unlink()
     os.mkfifo(config)  # the next server waits for a writer
     server.process.send_signal(signal.SIGUSR2)
@@ -288,7 +300,7 @@ def test_two_servers_do_not_write_one_trace_file(start_server, repository, addre
         assert server.ask("/v2/trace/setting", b'{"trace_rate":"1"}').status == 200  # writes what there is
         return server
 
-    server = ask(start_server(repository, flags=[address, *traces, *PATIENT]))
+    server = ask(start(start_server, repository, address, *traces, *PATIENT))
     wait_for("its traces", lambda: path.exists() and path.read_text().endswith("]"))
     with contextlib.closing(socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE)) as half:
         half.sendall(b"G")  # it does not end yet
@@ -332,7 +344,7 @@ def await_loading(server, new):
 
 def test_a_new_server_that_fails_changes_nothing(start_server, repository, address, tmp_path):
     make_identity(repository, "m")
-    server = start_server(repository, flags=[address])
+    server = start(start_server, repository, address)
     broken = tmp_path / "broken"
     broken.mkdir()
     (make_identity(broken, "m") / "config.pbtxt").write_text('backend: "no_such"')
@@ -350,7 +362,7 @@ def test_a_new_server_that_fails_changes_nothing(start_server, repository, addre
 
 def test_a_new_server_that_is_killed_changes_nothing(start_server, repository, address, slow):
     make_identity(repository, "m")
-    server = start_server(repository, flags=[address])
+    server = start(start_server, repository, address)
     with Load(server.http_port, server.grpc_port) as load:
         new = start_server(slow[0], flags=[address, "--upgrade"], wait=False)
         await_loading(server, new)
@@ -363,7 +375,7 @@ def test_a_new_server_that_is_killed_changes_nothing(start_server, repository, a
 
 def test_one_upgrade_at_a_time(start_server, repository, address, slow):
     make_identity(repository, "m")
-    server = start_server(repository, flags=[address])
+    server = start(start_server, repository, address)
     first = start_server(slow[0], flags=[address, "--upgrade"], wait=False)
     await_loading(server, first)
     second = start_server(repository, flags=[address, "--upgrade"], wait=False)
@@ -379,7 +391,7 @@ def test_a_server_that_stops_leaves_its_sockets_to_the_next_one(start_server, re
     """SIGTERM to the old one while the new one loads: a client that connects meanwhile waits for the new one."""
     make_identity(repository, "m")
     unix = f"--admin-address=unix:{tmp_path}/admin.sock"
-    server = start_server(repository, flags=[address, unix])
+    server = start(start_server, repository, address, unix)
     port = server.http_port
     new = start_server(slow[0], flags=[address, unix, "--upgrade"], wait=False)
     await_loading(server, new)
@@ -422,7 +434,7 @@ print(data, fds)
 def test_another_user_gets_nothing(start_server, repository, tmp_path):
     make_identity(repository, "m")
     path = f"/tmp/upgrade-{os.getpid()}.sock"
-    server = start_server(repository, flags=[f"--upgrade-address=unix:{path}"])
+    server = start(start_server, repository, f"--upgrade-address=unix:{path}")
     refused = subprocess.run([sys.executable, "-c", AS_NOBODY, path], capture_output=True, text=True, timeout=PATIENCE)
     assert refused.returncode == 1 and "PermissionError" in refused.stderr  # the file is 0600
     os.chmod(path, 0o666)
@@ -436,7 +448,7 @@ def test_another_user_gets_nothing(start_server, repository, tmp_path):
 
 def test_nonsense_ends_the_conversation_only(start_server, repository, address):
     make_identity(repository, "m")
-    server = start_server(repository, flags=[address])
+    server = start(start_server, repository, address)
     path = address.removeprefix("--upgrade-address=unix:")
     for said in (b"GET / HTTP/1.1\r\n\r\n\0", b"[]\0", b'{"take":2}\0', b'{"serving":["http"]}\0', b"\0", b'{"take":1,"take":1}\0', b"{" * 100000 + b"\0"):
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as link:

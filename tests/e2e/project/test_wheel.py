@@ -18,13 +18,13 @@ import proc
 import pytest
 import tritonclient.grpc as grpcclient
 from conftest import ROOT, Starter, make_identity
+from elf import HEAD_BYTES, MACHINES, machine_of
 from python_models import infer, make_python
 
 MOST_BYTES = 8_000_000
 SYSROOT = ROOT / ".deps/aarch64"  # scripts/cross_build
 EMULATED = ["qemu-aarch64", "-L", SYSROOT]
 ADMIN = {"release": "/var/lib/dpkg", "aarch64-release": SYSROOT / "var/lib/dpkg"}
-MACHINES = {"x86_64": 62, "aarch64": 183}  # in the header of an ELF file
 TELL = """
 def execute(self, requests):
     return [answer(np.array([sys.prefix.encode()], dtype=np.object_)) for request in requests]
@@ -103,8 +103,8 @@ def test_it_is_small_and_runs_where_glibc_is_2_34(wheel):
 
 def test_each_program_and_library_in_it_is_for_the_machine_in_its_name(wheel):
     with zipfile.ZipFile(wheel) as file:
-        heads = {name: file.read(name)[:20] for name in file.namelist()}
-    machines = {name: int.from_bytes(head[18:], "little") for name, head in heads.items() if head.startswith(b"\x7fELF")}
+        found = {name: machine_of(file.read(name)[:HEAD_BYTES]) for name in file.namelist()}
+    machines = {name: machine for name, machine in found.items() if machine is not None}
     assert {"nereid/bin/nereid", "nereid/lib/nereid/backends/python/worker/_nereid.abi3.so"} < machines.keys()
     wanted, = (number for name, number in MACHINES.items() if wheel.stem.endswith(name))
     assert set(machines.values()) == {wanted}, machines
