@@ -32,8 +32,9 @@ struct grpc_reply {
   size_t size; // of all parts
   size_t taken;
   reply_sources from;
-  call *call;  // referenced
-  size_t cost; // in its connection's share, while queued
+  call *call;   // referenced
+  size_t cost;  // in its connection's share; 0: not counted yet
+  bool refused; // by the budget: it has no memory any more, and is not sent
   char prefix[MESSAGE_PREFIX_BYTES];
 };
 
@@ -140,9 +141,12 @@ static bool is_counted(const grpc_reply *o, slice part)
   return o->from.response != NULL && !is_text && part.size >= BUDGET_MIN_BYTES;
 }
 
-// Counts a reply for the budget by the memory that it takes while it is unread.
+// Counts a reply for the budget by the memory that it takes while it is unread. A reply that is
+// counted, or refused, stays so.
 static bool reserve(const call *c, grpc_reply *o)
 {
+  if (o->cost > 0 || o->refused)
+    return !o->refused;
   size_t cost = REPLY_COST_BYTES;
   for (size_t i = 0; i < o->part_count; i++)
     cost += is_counted(o, o->parts[i]) ? 0 : o->parts[i].size;
@@ -326,15 +330,27 @@ static grpc_reply *reply_of(call *c, buffer *message_owned)
   return call_make_reply(c, &whole, 1, &from);
 }
 
+// Counts the reply before the loop gets it: jobs make replies faster than a busy loop takes them.
+static void reserve_early(const call *c, grpc_reply *o)
+{
+  o->refused = !reserve(c, o);
+  if (!o->refused)
+    return;
+  reply_sources_fini(&o->from);
+  o->from = (reply_sources){.text = BUFFER_EMPTY};
+}
+
 void call_reply_packed(call *c, buffer *message_owned)
 {
   if (c->status != GRPC_UNDECIDED)
     return;
   c->reply = reply_of(c, message_owned);
-  if (c->reply == NULL)
+  if (c->reply == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
-  else
-    c->status = GRPC_OK;
+    return;
+  }
+  reserve_early(c, c->reply);
+  c->status = GRPC_OK; // if the reply is refused, the loop cuts the call
 }
 
 void call_queue_packed(call *c, buffer *message_owned)
