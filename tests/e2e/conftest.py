@@ -180,9 +180,9 @@ def link_backends(directory, build):
     for library in (build / "backends").glob("*/libtriton_*.so"):
         if not (directory / library.parent.name).exists():  # some tests bring their own
             (directory / library.parent.name).symlink_to(library.parent)
-    for name in ("faulty", "placed", "streaming"):
+    for name in ("faulty", "placed"):
         (directory / name).symlink_to(build / "test-backends" / name)
-    for name in ("half", "stateful"):  # these have no sanitizer: NVIDIA's server takes the last one
+    for name in ("half", "stateful", "streaming"):  # these have no sanitizer: the release build and NVIDIA's server take some of them
         (directory / name).symlink_to(BUILD / "test-backends" / name)
     return directory
 

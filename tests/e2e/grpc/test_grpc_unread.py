@@ -8,10 +8,11 @@ import pytest
 from conftest import EVERYTHING, make_identity, wait_for
 from http2 import (
     END_HEADERS, INFER, INITIAL_WINDOW_SIZE, OK, REFUSED_STREAM, RESOURCE_EXHAUSTED, SERVICE, STREAM_INFER, Connection, headers, infer_request,
-    message, request_block, window_update,
+    message, request_block, streaming_request, window_update,
 )
 from oracle import peak, reset_peak, rss
 from python_models import make_python
+from streaming import make_streaming
 from test_lifecycle import make_held
 from tritonclient.grpc import service_pb2
 
@@ -62,6 +63,21 @@ def test_small_answers_that_nobody_reads_count_by_what_they_take(server):
             assert len(told) >= clients - 10 and all(end in told or end.status == OK for end in ends)
     lines = re.findall(r"\[request id: <id_unknown>, model 'many'\] the stream of 127\.0\.0\.1:\d+ is cut", server.log)
     assert len(lines) >= clients - 10
+
+
+def test_answers_that_come_faster_than_they_are_taken_count(start_release, repository):
+    """Of a model that answers in a loop and does not look whether it is cancelled; its client reads nothing."""
+    make_streaming(repository)
+    server = start_release(repository, flags=[f"--grpc-max-inflight-bytes={LIMIT}", "--grpc-write-timeout-ms=0"])
+    request = message(streaming_request("streaming", count=500_000, deaf=True))
+    with Connection(server, values=[(INITIAL_WINDOW_SIZE, 0)]) as other:
+        memory = rss(server)
+        reset_peak(server)
+        stream = other.call(STREAM_INFER, [request])
+        wait_for("the model's last answer", lambda: "streaming: sent 500000 of 500000" in server.log)
+        assert peak(server) - memory < 2 * LIMIT + FREE + 16 * MIB
+        other.send(window_update(1 << 30, stream))
+        assert other.result(stream).status == RESOURCE_EXHAUSTED
 
 
 def test_long_answers_to_control_calls_that_nobody_reads_count(start_release, repository):

@@ -186,6 +186,9 @@ void call_run_work(call *c, job_kind kind, void (*work)(call *c), void (*done)(c
 void call_await(call *c, void (*done)(call *c), void (*cancel)(call *c));
 void call_awaited(call *c);
 
+// A message's memory besides its tensors, roughly: its object and its response.
+#define REPLY_COST_BYTES ((size_t)6 << 10)
+
 // The memory that a reply message's parts are in; {0}: none.
 typedef struct reply_sources {
   buffer text;

@@ -15,9 +15,6 @@
 
 static const int zlib_levels[] = {0, 1, 6, 9}; // index: listener_options.compression_level
 
-// A message's memory besides its tensors, roughly: its object and its response.
-#define REPLY_COST_BYTES ((size_t)6 << 10)
-
 // ---- messages ----
 
 // A queued message: prefix and parts, sent from where they are. Referenced by its call's queue

@@ -33,7 +33,9 @@ typedef struct stream_event {
   mpsc_node node;
   grpc_inference *inference;
   TRITONSERVER_InferenceResponse *response; // owned; NULL: an end without a response
+  size_t cost;                              // in the connection's share, until the loop has it
   bool final;
+  bool refused; // the budget has no room for the response: the stream is cut
 } stream_event;
 
 struct grpc_inference {
@@ -55,6 +57,7 @@ struct grpc_inference {
   list_node node;
   stream_event event; // queued when the core is done
   _Atomic bool lost;  // a response was lost for want of memory
+  _Atomic bool drops; // responses are dropped: the stream is over, or is to be cut
   bool is_loose;      // decoupled: responses are sent as they come
   bool done;          // the core is done
   bool over;          // decoupled: its end was sent

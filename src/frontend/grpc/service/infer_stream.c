@@ -7,6 +7,7 @@
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/service/grpc_infer.h"
+#include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
 
 #include <stdlib.h>
@@ -45,36 +46,84 @@ static void done(inference *life)
   push(i, &i->event);
 }
 
+// The memory of a response. Large tensors do not count here, because they counted when the model
+// wrote them.
+static size_t cost_of(TRITONSERVER_InferenceResponse *response)
+{
+  size_t cost = REPLY_COST_BYTES;
+  uint32_t outputs = 0;
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseOutputCount(response, &outputs));
+  for (uint32_t i = 0; i < outputs; i++) {
+    const char *name;
+    TRITONSERVER_DataType datatype;
+    const int64_t *shape;
+    uint64_t dim_count;
+    const void *base;
+    size_t size = 0;
+    TRITONSERVER_MemoryType memory_type;
+    int64_t memory_type_id;
+    void *user;
+    TRITONSERVER_ErrorDelete(
+        TRITONSERVER_InferenceResponseOutput(response, i, &name, &datatype, &shape, &dim_count,
+                                             &base, &size, &memory_type, &memory_type_id, &user));
+    cost += size < BUDGET_MIN_BYTES ? size : 0;
+  }
+  return cost;
+}
+
+// Counts a response for the budget until the loop takes it: a model may be faster than the loop.
+// The first one that has no room is refused, and those after it are dropped.
+static void count_response(grpc_inference *i, stream_event *e)
+{
+  size_t cost = e->response == NULL ? 0 : cost_of(e->response);
+  if (!atomic_load(&i->drops) &&
+      budget_share_take(&i->call->kept_connection->share, cost, budget_take_work)) {
+    e->cost = cost;
+    return;
+  }
+  inference_delete_response(&i->life, e->response);
+  e->response = NULL;
+  e->refused = !atomic_exchange(&i->drops, true);
+}
+
 static void respond(inference *life, TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
   grpc_inference *i = grpc_inference_of(life);
   stream_event *e = malloc(sizeof(*e));
-  if (e != NULL) {
-    *e = (stream_event){.response = response_owned, .final = final};
-    push(i, e);
+  if (e == NULL) {
+    inference_delete_response(life, response_owned);
+    atomic_store(&i->lost, true);
+    inference_cancel(life);
     return;
   }
-  inference_delete_response(life, response_owned);
-  atomic_store(&i->lost, true);
-  inference_cancel(life);
+  *e = (stream_event){.response = response_owned, .final = final};
+  count_response(i, e);
+  if (e->response != NULL || e->final || e->refused)
+    push(i, e);
+  else
+    free(e); // it says nothing
 }
 
 // ---- messages ----
+
+static void cut(call *c, const grpc_inference *i, const char *why)
+{
+  const NEREID_LogSubject about = {.request_id = i->life.request_id,
+                                   .model = i->life.model_name,
+                                   .version = i->life.model_version};
+  call_cut(c, &about, why);
+}
 
 // Queues a message. Requests that are not decoupled wait when the client does not read (is_full); a
 // decoupled model may send any number of responses, so these have a limit.
 static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 {
-  const NEREID_LogSubject about = {.request_id = i->life.request_id,
-                                   .model = i->life.model_name,
-                                   .version = i->life.model_version};
   bool has_room = !i->is_loose || call_unsent(c) <= MAX_UNREAD;
   if (!has_room) {
     grpc_reply_unref(message_owned);
-    call_cut(c, &about,
-             "the client left too many bytes of responses unread: its requests were cancelled");
+    cut(c, i, "the client left too many bytes of responses unread: its requests were cancelled");
   } else if (!call_queue(c, message_owned)) {
-    call_cut(c, &about, BUDGET_ANSWERS_FULL);
+    cut(c, i, BUDGET_ANSWERS_FULL);
   }
 }
 
@@ -180,12 +229,16 @@ static void send_in_order(call *c)
 // Sends a response of a decoupled model; drops it after the end, or after a lost response.
 static void take_response(call *c, grpc_inference *i, const stream_event *e)
 {
+  budget_share_give_back(&c->kept_connection->share, e->cost);
   if (i->over || atomic_load(&i->lost)) {
     inference_delete_response(&i->life, e->response);
     return;
   }
   i->over = e->final;
-  send_response(c, i, e->response, e->final);
+  if (e->refused && !call_is_ended(c)) // the loop may have cut it meanwhile
+    cut(c, i, BUDGET_ANSWERS_FULL);
+  else
+    send_response(c, i, e->response, e->final);
 }
 
 // Forgets a decoupled inference only when the core is done: the model may read inputs in the
@@ -280,8 +333,11 @@ static void half_close(call *c)
 // Cancels the requests; responses that still come are dropped.
 static void cancel_all(const list *l)
 {
-  for (list_node *node = list_first(l); node != NULL; node = list_next(l, node))
-    inference_cancel(&container_of(node, grpc_inference, node)->life);
+  for (list_node *node = list_first(l); node != NULL; node = list_next(l, node)) {
+    grpc_inference *i = container_of(node, grpc_inference, node);
+    atomic_store(&i->drops, true);
+    inference_cancel(&i->life);
+  }
 }
 
 static void cancelled(call *c)
