@@ -46,7 +46,7 @@ static bool has_ended_locked(const worker *self, const worker_link *link)
 
 TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool waits)
 {
-  uint64_t deadline = worker_deadline(START_WAIT_S);
+  uint64_t deadline = worker_deadline(END_WAIT_S);
   LOCK_SCOPE(&self->lock);
   bool ended = has_ended_locked(self, link);
   if (!ended)

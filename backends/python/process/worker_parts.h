@@ -17,7 +17,7 @@
 #define DEATHS_MANY     5  // within DEATHS_WINDOW_S: the model is unavailable
 #define DEATHS_WINDOW_S 60 // a worker that lives this long resets the pauses
 #define PAUSE_MOST_S    60 // between an end and the next start
-#define START_WAIT_S    10 // of work, for a restarting worker
+#define END_WAIT_S      10 // of work that broke with its worker, for the worker's end
 #define READY_WAIT_S    5  // of a readiness check, for the slot and the answer
 #define NS_PER_S        1000000000
 #define QUIET_S         1             // without work: idle memory is given back

@@ -38,9 +38,10 @@ void worker_record_call(worker *self, bool is_of_model)
     pthread_cond_broadcast(&self->changed);
 }
 
+// Waits as long as a start may take, as Triton does.
 static void await_ready_locked(worker *self)
 {
-  uint64_t deadline = worker_deadline(START_WAIT_S);
+  uint64_t deadline = worker_deadline(self->settings->timeout_s);
   while (self->state == WORKER_STARTING ||
          (self->state == WORKER_DOWN && self->retry_ns <= clock_monotonic_ns()))
     if (self->dies_often || !thread_wait(&self->changed, &self->lock, deadline))

@@ -318,8 +318,9 @@ def streaming_request(model, **parameters):
 def connections(server):
     """Sockets that are connected to the gRPC port, as the server has them."""
     port, pid = server.grpc_port, server.process.pid
+    found = proc.sockets(pid)
     links = set(proc.descriptors(pid).values())
-    return [socket for socket in proc.sockets(pid) if socket.port == port and socket.state == proc.ESTABLISHED and socket.link in links]
+    return [socket for socket in found if socket.port == port and socket.state == proc.ESTABLISHED and socket.link in links]
 
 
 def pending(server):

@@ -2,6 +2,7 @@
 """What /proc says of a process. Processes, threads and descriptors go away while they are read: what is gone is left out, and its files are empty."""
 import collections
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ PROC = pathlib.Path("/proc")
 Socket = collections.namedtuple("Socket", "port peer state unread link")  # both ports, a number below, bytes, what a descriptor is a link to
 Process = collections.namedtuple("Process", "name state parent")
 ESTABLISHED, LISTEN = 1, 10
+NO_SOCKET = "socket:[0]"  # a connection that only waits for late packets
 
 
 def read(pid, file):
@@ -94,10 +96,16 @@ def descriptors(pid):
 
 
 def sockets(pid="self"):
-    """TCP over IPv4, of all processes that are on the network of this one."""
-    rows = [line.split() for line in read(pid, "net/tcp").splitlines()[1:]]
-    ports = [[int(end.partition(":")[2], 16) for end in row[1:3]] for row in rows]
-    return [Socket(*ends, int(row[3], 16), int(row[4].partition(":")[2], 16), f"socket:[{row[9]}]") for row, ends in zip(rows, ports)]
+    """TCP over IPv4, of all processes that are on the network of this one. The kernel gives the table in pieces: where others come and go between two of
+    them, a row is missing or stands twice. So it is read three times."""
+    found = {}
+    for line in itertools.chain.from_iterable(read(pid, "net/tcp").splitlines()[1:] for _ in range(3)):
+        row = line.split()
+        ports = [int(end.partition(":")[2], 16) for end in row[1:3]]
+        link = f"socket:[{row[9]}]"
+        if link != NO_SOCKET:
+            found[link] = Socket(*ports, int(row[3], 16), int(row[4].partition(":")[2], 16), link)
+    return list(found.values())
 
 
 def processes():

@@ -95,7 +95,7 @@ def test_a_killed_process_is_its_models_failure_alone(start, side, start_python)
     os.kill(process, signal.SIGKILL)
     if side.heals:
         wait_for("a new process", lambda: len(workers(server) - {process}) == 2)
-        wait_for("an answer", lambda: infer(server, "tell", [1]).status == 200)  # a request waits ten seconds for the start
+        wait_for("an answer", lambda: infer(server, "tell", [1]).status == 200)
     else:
         answer = infer(server, "tell", [1])
         assert (answer.status, json.loads(answer.body)) == (500, {"error": "Stub process 'tell_0' is not healthy."})

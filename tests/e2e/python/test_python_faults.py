@@ -228,7 +228,7 @@ def test_children_of_a_worker_end_with_it(start_server, repository):
     wait_for("the worker's end to be seen", lambda: "the Python worker ended" in server.log)
     wait_for("the child's end", lambda: proc.has_ended(child))
     assert proc.is_gone(worker)
-    wait_for("the next worker", lambda: ask(server, "parent")[0] == 200)  # a request waits ten seconds for its start
+    wait_for("the next worker", lambda: ask(server, "parent")[0] == 200)
     _, child = map(int, infer(server, "parent"))
     server.stop()
     wait_for("the child's end", lambda: proc.has_ended(child))
