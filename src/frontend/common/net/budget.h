@@ -29,9 +29,16 @@ static inline void budget_give_back(byte_budget *b, size_t size)
   atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);
 }
 
+// `used` is below 0 for a moment if one thread gives back what another one has counted in a share,
+// but not added here yet (budget_share.h).
+static inline size_t budget_used(size_t used)
+{
+  return used <= SIZE_MAX / 2 ? used : 0;
+}
+
 static inline bool budget_take_within(byte_budget *b, size_t size, size_t limit)
 {
-  size_t before = atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed);
+  size_t before = budget_used(atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed));
   if (before <= limit && size <= limit - before)
     return true;
   budget_give_back(b, size);
@@ -41,7 +48,7 @@ static inline bool budget_take_within(byte_budget *b, size_t size, size_t limit)
 // Would a request of this size be accepted now?
 static inline bool budget_has_room(const byte_budget *b, size_t size)
 {
-  size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+  size_t used = budget_used(atomic_load_explicit(&b->used, memory_order_relaxed));
   return used <= b->limit && size <= b->limit - used;
 }
 

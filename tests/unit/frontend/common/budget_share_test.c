@@ -101,6 +101,35 @@ static void threads_leave_nothing_behind(void **state)
   assert_int_equal(common.used, 0);
 }
 
+static byte_budget large = {.limit = 1 << 30};
+static budget_share of_few = {.budget = &large};
+
+static void *take_what_there_is(void *refusals)
+{
+  for (int i = 0; i < ROUNDS; i++) {
+    if (budget_share_take(&of_few, COST + BUDGET_FREE_BYTES, budget_take_work))
+      budget_share_give_back(&of_few, COST + BUDGET_FREE_BYTES);
+    else
+      *(int *)refusals += 1;
+  }
+  return NULL;
+}
+
+// Also while one of them gives back what another one has not added to the budget yet.
+static void threads_are_not_refused_what_there_is(void **state)
+{
+  (void)state;
+  pthread_t threads[THREADS];
+  int refusals[THREADS] = {0};
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, take_what_there_is, &refusals[i]), 0);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(refusals[i], 0);
+  assert_int_equal(large.used, 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -109,6 +138,7 @@ int main(void)
       cmocka_unit_test(a_refusal_changes_nothing),
       cmocka_unit_test(a_refusal_has_room_where_answers_have_none),
       cmocka_unit_test(threads_leave_nothing_behind),
+      cmocka_unit_test(threads_are_not_refused_what_there_is),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
