@@ -96,11 +96,23 @@ def test_the_service_starts_when_it_is_enabled_and_an_upgrade_restarts_it(root):
     assert root.shell("find /etc /usr /var/lib /var/cache /var/log -name '*nereid*' -not -path '/var/log/journal/*'").strip() == ""
 
 
-def is_grpc_ready(port):
+@contextlib.contextmanager
+def grpc_client(port):
     import tritonclient.grpc as grpc
 
     with contextlib.closing(grpc.InferenceServerClient(f"localhost:{port}")) as client:
+        yield client
+
+
+def is_grpc_ready(port):
+    with grpc_client(port) as client:
         assert client.is_server_ready(client_timeout=PATIENCE)
+
+
+def is_grpc_answered(port):
+    """A server that stops answers those who have just connected, and says that it is not ready."""
+    with grpc_client(port) as client:
+        assert client.get_model_metadata("identity", client_timeout=PATIENCE).name == "identity"
 
 
 def has_metrics(port):
@@ -152,7 +164,7 @@ def test_the_ports_of_socket_units_stay_open_during_a_restart_and_an_upgrade(roo
     opened = [value(root, unit, "InvocationID") for unit in SOCKETS]
     for renew in (start, upgrade):
         first = main_process(root)
-        with clients(lambda: ask(http, "/v2/models/identity"), lambda: is_grpc_ready(grpc), lambda: has_metrics(metrics)):
+        with clients(lambda: ask(http, "/v2/models/identity"), lambda: is_grpc_answered(grpc), lambda: has_metrics(metrics)):
             renew(root)
         assert main_process(root) != first
     assert [value(root, unit, "InvocationID") for unit in SOCKETS] == opened
