@@ -162,7 +162,7 @@ TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance
 void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
                                     bool *pending)
 {
-  identity_instance *self;
+  identity_instance *self = NULL;
   backend_error_log(find_instance(instance, &self), "find an instance");
   *pending = !identity_device_end(self->device, timeout_us);
 }

@@ -32,7 +32,7 @@ static TRITONSERVER_Error *find_partner(const backend_tensor_config *inputs, siz
                                         const char *suffix, const backend_tensor_config **partner)
 {
   for (size_t i = 0; i < count; i++) {
-    const char *candidate;
+    const char *candidate = NULL;
     BACKEND_RETURN_IF_ERROR(suffix_of(inputs[i].name, input_prefix, "input", &candidate));
     if (strcmp(candidate, suffix) == 0) {
       *partner = &inputs[i];
@@ -153,7 +153,7 @@ static TRITONSERVER_Error *match_tensors(identity_model *model, const tensors *t
   if (model->pairs == NULL)
     return backend_error_no_memory("the model's tensors");
   for (size_t i = 0; i < output_count; i++) {
-    const char *suffix;
+    const char *suffix = NULL;
     const backend_tensor_config *input = NULL;
     BACKEND_RETURN_IF_ERROR(suffix_of(outputs[i].name, output_prefix, "output", &suffix));
     if ((input = find_state_input(t, suffix)) == NULL)

@@ -323,7 +323,7 @@ static TRITONSERVER_Error *load(isolated_child *self, char **completed)
 TRITONSERVER_Error *child_start(const child_settings *settings, int timer, isolated_child **started,
                                 char **completed)
 {
-  isolated_child *self;
+  isolated_child *self = NULL;
   BACKEND_RETURN_IF_ERROR(make(settings, timer, &self));
   TRITONSERVER_Error *error = spawn(self);
   if (error == NULL) {

@@ -237,7 +237,7 @@ static TRITONSERVER_Error *insert(TRITONCACHE_Cache *cache, const char *key,
 {
   size_t count, sum;
   size_t sizes[64];
-  local_entry *kept;
+  local_entry *kept = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONCACHE_CacheEntryBufferCount(entry, &count));
   if (count > sizeof(sizes) / sizeof(sizes[0]))
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "more than 64 buffers");

@@ -124,7 +124,7 @@ void gpu_pool_free(gpu_pool *pool)
 
 error *gpu_pool_grow(gpu_pool *pool, size_t bytes)
 {
-  piece *p = NULL; // for GCC 14, which does not see that new_piece sets it
+  piece *p = NULL;
   RETURN_IF_ERROR(new_piece(pool->place, bytes, &p));
   pthread_mutex_lock(&pool->lock);
   error *e = ranges_add(pool->ranges, (uintptr_t)p->memory, p->bytes);

@@ -77,7 +77,7 @@ static error *init_by_rule(state_tensor *s, const state_rule *rule, const state_
 
 error *sequence_states_new(const state_rules *rules, sequence_states **result)
 {
-  sequence_states *states;
+  sequence_states *states = NULL;
   RETURN_IF_ERROR(new_states(rules->count, &states));
   error *e = NULL;
   for (size_t i = 0; e == NULL && i < rules->count; i++)
@@ -105,7 +105,7 @@ static error *init_as_null(state_tensor *s, const state_tensor *like)
 
 error *sequence_states_new_null(const sequence_states *like, sequence_states **result)
 {
-  sequence_states *states;
+  sequence_states *states = NULL;
   RETURN_IF_ERROR(new_states(like->count, &states));
   error *e = NULL;
   for (size_t i = 0; e == NULL && i < like->count; i++)

@@ -109,7 +109,7 @@ static void *run(void *argument)
 
 error *timekeeper_new(clock_source clock, timekeeper **k)
 {
-  timekeeper *made;
+  timekeeper *made = NULL;
   RETURN_IF_ERROR(make_timekeeper(clock, &made));
   error *failure = thread_start(&made->thread, "timekeeper", run, made);
   if (failure != NULL) {
