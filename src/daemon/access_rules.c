@@ -125,9 +125,9 @@ static void tell_readers(const char *flag, const char *path)
 static void tell_readers_of_values(const char *flag, const string_list *values)
 {
   for (size_t i = 0; i < values->count; i++) {
-    const char *value = strchr(values->items[i], '=');
-    if (value != NULL && text_starts_with(value + 1, RESTRICTION_FILE))
-      tell_readers(flag, value + sizeof("=" RESTRICTION_FILE) - 1);
+    const char *equals = strchr(values->items[i], '=');
+    if (equals != NULL && text_starts_with(equals + 1, RESTRICTION_FILE))
+      tell_readers(flag, equals + 1 + strlen(RESTRICTION_FILE));
   }
 }
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from conftest import root_with_source
-from elf import HEAD_BYTES, MACHINES, machine_of
+from elf import MACHINES, machine_of
 from installing import IDENTITY, infer
 from roots import BUILD_SECONDS, SOURCE, made_in, packages_of
 from test_packages import field
@@ -35,7 +35,7 @@ def packages(root):
 def machines(directory):
     """Of the programs and libraries below it."""
     files = [path for path in directory.rglob("*") if path.is_file() and not path.is_symlink()]
-    found = {path.name: machine_of(path.open("rb").read(HEAD_BYTES)) for path in files}
+    found = {path.name: machine_of(path.read_bytes()) for path in files}
     return {name: machine for name, machine in found.items() if machine is not None}
 
 

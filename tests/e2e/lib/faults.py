@@ -131,8 +131,7 @@ def descriptors(server):
 
 def listening_ports(pid):
     """On 127.0.0.1; none when the process is gone."""
-    links = set(proc.descriptors(pid).values())
-    return [socket.port for socket in proc.sockets(pid) if socket.state == proc.LISTEN and socket.link in links]
+    return [socket.port for socket in proc.sockets_of(pid) if socket.state == proc.LISTEN]
 
 
 def await_descriptors(server, count):

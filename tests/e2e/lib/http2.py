@@ -317,10 +317,8 @@ def streaming_request(model, **parameters):
 
 def connections(server):
     """Sockets that are connected to the gRPC port, as the server has them."""
-    port, pid = server.grpc_port, server.process.pid
-    found = proc.sockets(pid)
-    links = set(proc.descriptors(pid).values())
-    return [socket for socket in found if socket.port == port and socket.state == proc.ESTABLISHED and socket.link in links]
+    port = server.grpc_port
+    return [socket for socket in proc.sockets_of(server.process.pid) if socket.port == port and socket.state == proc.ESTABLISHED]
 
 
 def pending(server):

@@ -108,6 +108,13 @@ def sockets(pid="self"):
     return list(found.values())
 
 
+def sockets_of(pid):
+    """Those that the process has descriptors of."""
+    found = sockets(pid)
+    links = set(descriptors(pid).values())
+    return [socket for socket in found if socket.link in links]
+
+
 def processes():
     """All there are: {pid: Process}"""
     found = {}

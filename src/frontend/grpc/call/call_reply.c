@@ -334,7 +334,7 @@ static void reserve_early(const call *c, grpc_reply *o)
   if (!o->refused)
     return;
   reply_sources_fini(&o->from);
-  o->from = (reply_sources){.text = BUFFER_EMPTY};
+  o->from = (reply_sources){0};
 }
 
 void call_reply_packed(call *c, buffer *message_owned)

@@ -72,15 +72,19 @@ static size_t cost_of(TRITONSERVER_InferenceResponse *response)
 }
 
 // Counts a response for the budget until the loop takes it: a model may be faster than the loop.
-// The first one that has no room is refused, and those after it are dropped.
-static void count_response(grpc_inference *i, stream_event *e)
+// False when the budget has no room.
+static bool count_response(grpc_inference *i, stream_event *e)
 {
   size_t cost = e->response == NULL ? 0 : cost_of(e->response);
-  if (!atomic_load(&i->drops) &&
-      budget_share_take(&i->call->kept_connection->share, cost, budget_take_work)) {
-    e->cost = cost;
-    return;
-  }
+  if (!budget_share_take(&i->call->kept_connection->share, cost, budget_take_work))
+    return false;
+  e->cost = cost;
+  return true;
+}
+
+// The first response that is dropped counts as refused, unless the stream is over.
+static void drop_response(grpc_inference *i, stream_event *e)
+{
   inference_delete_response(&i->life, e->response);
   e->response = NULL;
   e->refused = !atomic_exchange(&i->drops, true);
@@ -97,7 +101,8 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
     return;
   }
   *e = (stream_event){.response = response_owned, .final = final};
-  count_response(i, e);
+  if (atomic_load(&i->drops) || !count_response(i, e))
+    drop_response(i, e);
   if (e->response != NULL || e->final || e->refused)
     push(i, e);
   else
