@@ -4,7 +4,7 @@
 With --large FILE it makes the one for bench/pytorch.py instead.
 
 It needs all of PyTorch (pip install torch numpy: 5 GB), a C++ compiler and strip; the tests need neither. The packages (.pt2) are
-compiled for no vector instructions, and lie unpacked in one archive, without what only debuggers read: tests pack them again.
+compiled for any processor, and lie unpacked in one archive, without what only debuggers read: tests pack them again.
 """
 import io
 import os
@@ -17,6 +17,7 @@ import zipfile
 from typing import Dict, List, Tuple
 
 os.environ["ATEN_CPU_CAPABILITY"] = "default"
+os.environ["TORCHINDUCTOR_CPP_MARCH"] = ""  # or the compiler takes whatever this machine has, for the code around the kernels
 
 import torch  # noqa: E402
 
