@@ -10,6 +10,7 @@ import tritonclient.http as triton
 
 A4 = 69
 CONTOUR_OF_A4 = 145  # three steps a key
+SAME = 5e-3  # of 1: each adds in an order of its own, as the processor has it; the model takes logarithms of what is almost silent
 WAYS = [
     "onnxruntime onnx",
     *(pytest.param(f"openvino {format}", marks=frameworks.needs("openvino")) for format in ("onnx", "savedmodel", "tflite")),
@@ -55,4 +56,4 @@ def test_a_sine_of_440_hz_is_a4(start_server, repository, way):
         assert real.loudest_key(note) == real.loudest_key(onset) == key
         assert hertz != 440 or contour.mean(axis=(0, 1)).argmax() == CONTOUR_OF_A4
         for mine, other in zip((onset, note, contour), in_this_process(sound)):
-            np.testing.assert_allclose(mine, other, atol=1e-5)
+            np.testing.assert_allclose(mine, other, rtol=0, atol=SAME)

@@ -218,6 +218,7 @@ def test_one_execution_begins_while_another_is_under_way(start_server, repositor
         before = gpus.counters()
         asked = [threads.submit(ask, data) for data in requests]
         wait_for("all three", lambda: begun() + waiting() == 3)
+        wait_for("the copy that is held", lambda: gpus.counters().since(before)["hangs"] == 1)
         if begun() == 1:  # the others came behind it: they begin once it has ended, and then the second does not
             gpus.faults = []
             gpus.fault("cuMemcpyDtoHAsync_v2", later=True, hang=True, device=0)

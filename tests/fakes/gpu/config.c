@@ -221,8 +221,10 @@ int fake_fault_due(const char *function, int device, bool later)
     unsigned long call = __atomic_add_fetch(&fault->calls, 1, __ATOMIC_RELAXED);
     if (call < fault->at || (fault->times > 0 && call >= fault->at + fault->times))
       continue;
-    if (fault->hang)
+    if (fault->hang) {
+      fake_count(hangs, 1);
       hang(fault->key);
+    }
     return fault->spares ? -fault->code : fault->code;
   }
   return 0;

@@ -94,6 +94,7 @@ int fake_fault_due(const char *function, int device, bool later);
   X(pageable_copies) /* of or to host memory that the driver has not pinned */                     \
   X(foreign_copies)  /* on a stream whose device has neither end */                                \
   X(syncs)           /* calls that waited for a device */                                          \
+  X(hangs)           /* calls and enqueued work that a fault held */                               \
   X(allocations)     /* of device or pinned memory, by the driver */                               \
   X(host_bytes)      /* pinned now */                                                              \
   X(ipc_opened)      /* mappings of others' memory now */                                          \
