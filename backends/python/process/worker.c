@@ -404,12 +404,10 @@ void worker_stop(worker *self)
   bool finalizes = self->state == WORKER_READY;
   worker_set_state(self, WORKER_STOPPED);
   pthread_mutex_unlock(&self->lock);
-  if (finalizes)
-    worker_ask_finalize(self);
+  bool ends = finalizes && worker_ask_finalize(self);
   uint64_t deadline = worker_deadline(self->settings->timeout_s);
   pthread_mutex_lock(&self->lock);
-  while (finalizes && self->ended < self->number &&
-         thread_wait(&self->changed, &self->lock, deadline))
+  while (ends && self->ended < self->number && thread_wait(&self->changed, &self->lock, deadline))
     ;
   worker_kill_locked(self); // if it has not ended by itself
   pthread_mutex_unlock(&self->lock);

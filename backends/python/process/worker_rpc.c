@@ -229,12 +229,14 @@ TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments)
   return NULL;
 }
 
-void worker_ask_finalize(worker *self)
+bool worker_ask_finalize(worker *self)
 {
   control_part answer = {0};
-  backend_error_log(ask(self, WORK_FINALIZE, NULL, self->settings->timeout_s, &answer),
-                    "finalize a Python model");
+  TRITONSERVER_Error *error = ask(self, WORK_FINALIZE, NULL, self->settings->timeout_s, &answer);
+  bool ends = error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_UNAVAILABLE;
+  backend_error_log(error, "finalize a Python model");
   control_part_fini(&answer);
+  return ends;
 }
 
 // ---- readiness

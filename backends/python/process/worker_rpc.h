@@ -8,8 +8,11 @@
 // Waits for the worker's WORK_HELLO, and has it import the model.
 TRITONSERVER_Error *worker_greet(worker *self);
 
-// WORK_INITIALIZE with the worker's current name, and WORK_FINALIZE, whose errors are logged.
+// WORK_INITIALIZE with the worker's current name.
 TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments);
-void worker_ask_finalize(worker *self);
+
+// WORK_FINALIZE, whose errors are logged. False: there was no answer in time, or there is no worker
+// any more, so that nobody needs to wait for its end.
+bool worker_ask_finalize(worker *self);
 
 #endif

@@ -436,5 +436,9 @@ def test_what_a_decoupled_model_sent_before_it_failed_comes_first(start_server, 
         *sent, last = events(reply.text)
         assert [np.size(event["OUT"]) for event in sent] == [1, 1 << 20, 2]
         assert "RuntimeError: late" in last["error"]
-    counted = json.loads(server.ask("/v2/models/fails/stats").body)["model_stats"][0]["inference_stats"]
-    assert (counted["success"]["count"], counted["fail"]["count"]) == (0, 10)
+
+    def counted():
+        counts = json.loads(server.ask("/v2/models/fails/stats").body)["model_stats"][0]["inference_stats"]
+        return counts["success"]["count"], counts["fail"]["count"]
+
+    wait_for("all ten in the statistics", lambda: counted() == (0, 10))
