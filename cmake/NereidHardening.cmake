@@ -67,6 +67,6 @@ add_compile_options(${nereid_hardening})
 
 if(NEREID_SANITIZE)
   add_library(nereid_sanitizer_options OBJECT ${PROJECT_SOURCE_DIR}/tests/sanitizer_options.c)
-  target_compile_options(nereid_sanitizer_options PRIVATE -fno-sanitize=all) # it speaks before they are there
+  target_compile_options(nereid_sanitizer_options PRIVATE -fno-sanitize=all) # it is called before they are set up
   link_libraries($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:$<TARGET_OBJECTS:nereid_sanitizer_options>>)
 endif()

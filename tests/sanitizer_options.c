@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every program of a build with sanitizers tells them, whoever starts it; ASAN_OPTIONS and
-// TSAN_OPTIONS come after.
+// The sanitizers' defaults in every program of a build with sanitizers. ASAN_OPTIONS and
+// TSAN_OPTIONS come after them.
 
-// Without this they guess where a thread's variables of a library that was opened are. Such a block
-// at 16 bytes behind the begin of a page is taken for one of an old glibc: GCC 12 then reads its
-// place and its size from what lies before it. ThreadSanitizer clears what that says, or ends the
-// process ("failed to allocate"); LeakSanitizer reads it ("has encountered a fatal error"). The
-// blocks come from malloc(), which both see in any case.
+// A library that is opened has a block of variables for each thread, which the sanitizers look for.
+// GCC 12's take a block at 16 bytes behind the begin of a page for one of an old glibc, and read
+// its address and its size from whatever lies before it. ThreadSanitizer then clears that memory,
+// or ends the process ("failed to allocate"); LeakSanitizer reads it ("has encountered a fatal
+// error"). They need not look: the blocks come from malloc(), which they see in any case.
 #define OPTIONS "intercept_tls_get_addr=0"
 
 __attribute__((visibility("default"))) const char *__asan_default_options(void);

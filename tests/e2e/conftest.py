@@ -244,7 +244,7 @@ class Starter:
             start()
         except AssertionError:
             if server.process.poll() is not None:
-                self.running.pop(server, None)  # it has failed this test: nobody starts it again for the next ones
+                self.running.pop(server, None)  # the next tests shall not start it again
             raise
         return server
 

@@ -11,8 +11,7 @@ TRITONSERVER_Error *worker_greet(worker *self);
 // WORK_INITIALIZE with the worker's current name.
 TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments);
 
-// WORK_FINALIZE, whose errors are logged. False: there was no answer in time, or there is no worker
-// any more, so that nobody needs to wait for its end.
+// WORK_FINALIZE, whose errors are logged. True: the worker has answered, and will end by itself.
 bool worker_ask_finalize(worker *self);
 
 #endif

@@ -263,7 +263,7 @@ def test_an_initialize_that_never_returns_does_not_hold_the_exit(start_server, r
 
 def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
     make_python(repository, "endless", ECHO + "\ndef finalize(self):\n    time.sleep(1000)\n")
-    server = start_server(repository)  # with the default of 30 s: a worker has as long to start
+    server = start_server(repository)  # stub-timeout-seconds as it is by default: a worker has as long to start
     assert infer(server, "endless").tolist() == [1]
     pids = list(children(server.process.pid))
     server.stop()
