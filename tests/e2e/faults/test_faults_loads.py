@@ -59,9 +59,11 @@ def test_polls_go_on_after_each_failure(start_server, repository, tmp_path):
         wait_for("the failure", lambda: faults.failed > 0 or loads() > loaded)
         faults.disarm()
         size = change()
-        told = f"after {faults.where()}"
-        wait_for(f"the next change {told}", lambda: json.loads(server.ask("/v2/models/m/config").body)["max_batch_size"] == size)
-        assert server.ask("/v2/models/m/infer", body).status == 200, told
+        try:
+            wait_for("the next change", lambda: json.loads(server.ask("/v2/models/m/config").body)["max_batch_size"] == size)
+            assert server.ask("/v2/models/m/infer", body).status == 200
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}\nafter {faults.where()}") from None
 
     for name, most in (("memory", 5), ("input-output", 3)):
         kind, loaded = KINDS[name], loads()

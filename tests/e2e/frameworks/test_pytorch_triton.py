@@ -23,9 +23,7 @@ def server(tmp_path_factory):
     for config in repository.glob("*/config.pbtxt"):  # it does not know this platform
         config.write_text(config.read_text().replace('platform: "torch_aoti"', 'default_model_filename: "model.pt2"'))
     starter = SideStarter(SIDE, SIDE.backends(tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp("triton"))
-    cache = tmp_path_factory.mktemp("cache") / "shims"
-    flags = [*frameworks.settings("pytorch"), f"--backend-config=pytorch,cache-dir={cache}", "--model-control-mode=explicit"]
-    yield starter(repository, flags=flags)
+    yield starter(repository, flags=[*frameworks.settings("pytorch"), "--model-control-mode=explicit"])
     starter.stop_all()
 
 

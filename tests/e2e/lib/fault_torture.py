@@ -91,10 +91,16 @@ class Torture:
         finally:
             self.faults.disarm()
         self.replies += replies
-        told = f"{plan} at {self.faults.where()}\nthen {replies}\n{self.server.log[log_size:]}"
-        assert self.server.process.poll() is None, f"the server ended after {told}"
-        assert all(reply.is_right() if kind.harmless else reply.is_fair() for reply in replies), told
-        self.expect_right(f"the next time, after {told}")
+
+        def told():  # takes long: a process for each function of the stack
+            return f"{plan} at {self.faults.where()}\nthen {replies}\n{self.server.log[log_size:]}"
+
+        assert self.server.process.poll() is None, f"the server ended after {told()}"
+        assert all(reply.is_right() if kind.harmless else reply.is_fair() for reply in replies), told()
+        try:
+            self.expect_right("the next time")
+        except AssertionError as failure:
+            raise type(failure)(f"{failure}\nafter {told()}") from None
 
     def fail_each(self, name):
         """One site or call after the other; what goes wrong is told at the end, all together."""

@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from conftest import BUILD, ROOT, environment
+from conftest import ROOT, environment
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import framework_packages  # noqa: E402
@@ -57,9 +57,9 @@ def version(backend):
 
 
 def settings(*backends):
-    """Flags with which the server finds those that are there; what PyTorch's backend compiles is kept with the build."""
+    """Flags with which the server finds those that are there; what PyTorch's backend compiles is kept with the builds, once for all."""
     flags = [f"--backend-config={backend},library={library(backend)}" for backend in backends if library(backend)]
-    return flags + ([f"--backend-config=pytorch,cache-dir={BUILD / 'torch-shims'}"] if "pytorch" in backends else [])
+    return flags + ([f"--backend-config=pytorch,cache-dir={ROOT / 'build/torch-shims'}"] if "pytorch" in backends else [])
 
 
 def variables():

@@ -66,7 +66,7 @@ struct exchange {
   exchange_step next;       // run after exchange_resume; NULL: send the reply
   void (*job)(exchange *x); // run by a job thread; see exchange_run_job
   struct job queued;        // queues `job`
-  inference *inference;     // NULL for other routes
+  inference *inference;     // NULL for other routes; set before cancel() may read it
   NEREID_ModelWait *wait;   // a control request's wait for its model, else NULL
   access_entry *access;     // exchange_parts.h; NULL without an access log
   uint64_t received_ns;     // when the headers were complete; 0 while nothing is traced

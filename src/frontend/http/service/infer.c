@@ -203,7 +203,6 @@ error *infer_choose_version(http_inference *i)
 static inline void begin(exchange *x, http_inference *i)
 {
   begin_trace(x, &i->life);
-  x->inference = &i->life;
   exchange_run(x, json_bytes(x), JOB_COMPUTES, fill, complete);
 }
 
@@ -252,6 +251,7 @@ static void handle(exchange *x, const infer_operation *operation)
     return;
   error *e = inference_make_request(&i->life, x->http->server);
   if (e == NULL) {
+    x->inference = &i->life;
     begin(x, i);
   } else if (inference_may_await(x->http->server, e)) {
     error_free(e);
