@@ -427,8 +427,10 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    chosen = [item for item in items if is_chosen(item, config.option)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    chosen, others = [], []
+    for item in items:
+        (chosen if is_chosen(item, config.option) else others).append(item)
+    config.hook.pytest_deselected(items=others)
     items[:] = sorted(chosen, key=lambda item: not has(item, "long"))  # each in its order
     skip_strict_sandbox(items)
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example classifier through the server: real handwritten digits that its training never saw."""
-import sys
-
 import numpy as np
 import tritonclient.http as triton
 from conftest import ROOT
 
-sys.path.insert(0, str(ROOT / "scripts"))
-from train_digits import split  # noqa: E402
 
+def test_digits_are_recognised_through_the_server(server, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    from train_digits import split  # here: scikit-learn takes seconds, in each process that looks for tests
 
-def test_digits_are_recognised_through_the_server(server):
     _, images, _, labels = split()
     answers = []
     with triton.InferenceServerClient(server.url, concurrency=4) as client:
