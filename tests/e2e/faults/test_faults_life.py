@@ -10,7 +10,7 @@ import signal
 import pytest
 from conftest import PATIENCE, SANITIZER_REPORT, Starter, copy_model, make_identity, wait_for
 from fault_replies import ask, gives_back, json_body
-from faults import SETS, Faults, Tally, listening_ports, select
+from faults import SETS, Faults, Tally, listening_ports, select, telling
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -127,10 +127,8 @@ def fail_each(try_site, new_life, flags, scenario, kind, stacks):
     tally = Tally(scenario, kind, len(sites))
 
     def run(plan):
-        try:
+        with telling(lambda: f"{plan[0].faults.where()}\n{plan[0].server.log}"):
             try_site(*plan)
-        except (AssertionError, TimeoutError) as failure:
-            raise AssertionError(f"{failure}\n{plan[0].faults.where()}\n{plan[0].server.log}") from None
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         plans = [(new_life(flags), stack) for stack in select(sites, SITES)]

@@ -7,7 +7,7 @@ import pytest
 from conftest import make_identity, wait_for
 from fault_scenarios import LOADS
 from fault_torture import FLAGS, KINDS, Torture
-from faults import Faults, Tally, select
+from faults import Faults, Tally, select, telling
 from safety import instances
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -59,11 +59,9 @@ def test_polls_go_on_after_each_failure(start_server, repository, tmp_path):
         wait_for("the failure", lambda: faults.failed > 0 or loads() > loaded)
         faults.disarm()
         size = change()
-        try:
+        with telling(lambda: f"after {faults.where()}"):
             wait_for("the next change", lambda: json.loads(server.ask("/v2/models/m/config").body)["max_batch_size"] == size)
             assert server.ask("/v2/models/m/infer", body).status == 200
-        except AssertionError as failure:
-            raise AssertionError(f"{failure}\nafter {faults.where()}") from None
 
     for name, most in (("memory", 5), ("input-output", 3)):
         kind, loaded = KINDS[name], loads()

@@ -10,7 +10,7 @@ import json
 
 from conftest import BUILD
 from fault_scenarios import LOADS, MORE_FLAGS, SCENARIOS
-from faults import SHORT, Tally, Unanswered, await_descriptors, await_quiet, descriptors, select, threads
+from faults import SHORT, Tally, Unanswered, await_descriptors, await_quiet, descriptors, select, telling, threads
 
 FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2", "--allow-client-shm=true"]
 SITES = 25
@@ -91,16 +91,10 @@ class Torture:
         finally:
             self.faults.disarm()
         self.replies += replies
-
-        def told():  # takes long: a process for each function of the stack
-            return f"{plan} at {self.faults.where()}\nthen {replies}\n{self.server.log[log_size:]}"
-
-        assert self.server.process.poll() is None, f"the server ended after {told()}"
-        assert all(reply.is_right() if kind.harmless else reply.is_fair() for reply in replies), told()
-        try:
+        with telling(lambda: f"after {plan} at {self.faults.where()}\nthen {replies}\n{self.server.log[log_size:]}"):
+            assert self.server.process.poll() is None, "the server ended"
+            assert all(reply.is_right() if kind.harmless else reply.is_fair() for reply in replies), "a wrong reply"
             self.expect_right("the next time")
-        except AssertionError as failure:
-            raise type(failure)(f"{failure}\nafter {told()}") from None
 
     def fail_each(self, name):
         """One site or call after the other; what goes wrong is told at the end, all together."""

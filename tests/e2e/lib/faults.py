@@ -4,6 +4,7 @@
 A *site* is a place in the program, told by its call stack: failing each distinct stack once finds more than failing calls
 that a loop repeats.
 """
+import contextlib
 import json
 import mmap
 import os
@@ -140,6 +141,15 @@ def await_descriptors(server, count):
         wait_for("closed descriptors", lambda: descriptors(server) <= count)
     except AssertionError:
         raise AssertionError(f"{count} descriptors became {list(proc.descriptors(server.process.pid).values())}")
+
+
+@contextlib.contextmanager
+def telling(more):
+    """What fails inside says `more()` besides, which may take long: a stack takes a process for each of its functions."""
+    try:
+        yield
+    except (AssertionError, TimeoutError) as failure:
+        raise type(failure)(f"{failure}\n{more()}") from None
 
 
 class Unanswered(AssertionError):
