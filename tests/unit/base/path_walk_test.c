@@ -250,18 +250,9 @@ static void nothing_leads_out_from_beneath(void **state)
   put_link("inside/dir/up", "../../outside");
   put_link("inside/root", "/");
   put_link("inside/here", ".");
-  static const char *const paths[] = {"..",
-                                      "../outside/file",
-                                      "dir/../../outside/file",
-                                      "up",
-                                      "dir/up/file",
-                                      "root",
-                                      "root/tmp",
-                                      "/",
-                                      "here/..",
-                                      "here/here/../dir/.."
-                                      "/..",
-                                      "/tmp"};
+  static const char *const paths[] = {
+      "..", "../outside/file", "dir/../../outside/file", "up",  "dir/up/file", "root", "root/tmp",
+      "/",  "here/..",         "here/here/../dir/..",    "/..", "/tmp"};
   for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
     refused(paths[i], O_PATH, BENEATH, EXDEV);
   refused("up", O_PATH, NO_LINKS, ELOOP);

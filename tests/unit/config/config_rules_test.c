@@ -70,7 +70,7 @@ static void remove_dir(int parent, const char *name)
 {
   file_root dir = {openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), &file_policy_anywhere};
   string_list names = {0};
-  AUTO_ERROR error *e = files_list(&dir, ".", &names);
+  error_free(files_list(&dir, ".", &names));
   for (size_t i = 0; i < names.count; i++) {
     if (unlinkat(dir.descriptor, names.items[i], 0) != 0)
       remove_dir(dir.descriptor, names.items[i]);

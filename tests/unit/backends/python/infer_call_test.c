@@ -76,7 +76,7 @@ void __wrap_device_share_release(device_share *self, uint64_t block)
   devices.lent = 0;
 }
 
-static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
   size_t length = strlen(server.said);
   va_list arguments;

@@ -28,7 +28,7 @@ static struct {
   char logged[256];
 } seen;
 
-static void happened(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void happened(const char *format, ...)
 {
   size_t length = strlen(seen.events);
   va_list arguments;

@@ -175,7 +175,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferForHostPolicy(TRITONBACKEND_Input *
 static char filled[64]; // the output's data
 static char said[256];  // what was set
 
-static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
   va_list values;
   va_start(values, format);
