@@ -421,7 +421,7 @@ def pytest_configure():
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="only the tests of scripts/test without --all (lib/choices.py)")
-    parser.addoption("--ours", action="store_true", help="not what Triton or the release build is asked, which no sanitizer changes, nor real models")
+    parser.addoption("--ours", action="store_true", help="not what Triton or the release build is asked, which no sanitizer changes, nor what is marked `once`")
     parser.addoption("--gpu-host", action="store_true", help="only the tests to run again with NEREID_FAKE_GPUS=1")
     parser.addoption("--part", choices=("beside", "alone"), help="only the tests that others may run beside; only those that run alone")
 

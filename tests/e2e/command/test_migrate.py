@@ -10,6 +10,7 @@ import pytest
 from conftest import PATIENCE, ROOT, SANITIZER_REPORT, Server, environment, make_identity
 from ports import free_port
 
+pytestmark = pytest.mark.once
 PAGE = (ROOT / "docs/migrating.md").read_text()
 
 

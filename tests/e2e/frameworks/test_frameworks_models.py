@@ -17,7 +17,7 @@ MODELS = {
     "reader": (lambda: real.reader_file(real.READER), [("x", "FP32", [3, 48, -1])], [("softmax_11.tmp_0", [-1, 6625])]),
     "turn": (lambda: real.reader_file(real.TURN), [("x", "FP32", [3, 48, 192])], [("save_infer_model/scale_0.tmp_1", [2])]),
 }
-pytestmark = [frameworks.needs("magika", "rapidocr-onnxruntime", "silero-vad"), pytest.mark.slow, pytest.mark.real_models]
+pytestmark = [frameworks.needs("magika", "rapidocr-onnxruntime", "silero-vad"), pytest.mark.slow, pytest.mark.once]
 
 
 def config(backend, inputs, outputs, more=""):

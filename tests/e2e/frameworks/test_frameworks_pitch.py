@@ -16,7 +16,7 @@ WAYS = [
     *(pytest.param(f"openvino {format}", marks=frameworks.needs("openvino")) for format in ("onnx", "savedmodel", "tflite")),
     pytest.param("tensorflow savedmodel", marks=frameworks.needs("tensorflow")),
 ]
-pytestmark = [frameworks.needs("basic-pitch"), pytest.mark.real_models]
+pytestmark = [frameworks.needs("basic-pitch"), pytest.mark.once]
 
 
 def add_pitch(repository, backend, format):

@@ -10,7 +10,7 @@ import real_models as real
 import small_models as small
 from conftest import DEADLINE, wait_for
 
-pytestmark = pytest.mark.real_models
+pytestmark = pytest.mark.once
 
 FILES = {
     "openvino tflite": lambda: real.pitch_file("tflite"),

@@ -11,6 +11,8 @@ from conftest import BUILD, PATIENCE, ROOT, environment
 from gpu_sides import RUNTIME
 from gpus import fake_gpus
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def run(tmp_path):

@@ -29,7 +29,7 @@ def is_of_release(item):
 
 
 def is_ours(item):
-    return not is_of_triton(item) and not has(item, "real_models") and not is_of_release(item)
+    return not is_of_triton(item) and not has(item, "once") and not is_of_release(item)
 
 
 def is_chosen(item, options):

@@ -9,6 +9,7 @@ import pytest
 from conftest import PATIENCE, ROOT, Server
 from failures import Crash
 
+pytestmark = pytest.mark.once
 SEEDED = """
     import os, time
     import pytest

@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from conftest import BUILD
 
+pytestmark = pytest.mark.once
+
 REPLACED = {"gnutls_record_send", "gnutls_record_recv"}  # on purpose: src/frontend/http/transport/library_calls.c
 
 

@@ -92,8 +92,7 @@ def ask_all(server, model, way, client, rounds):
             assert names
             for name in names:
                 found = reply.as_numpy(name)
-                wrong = found.shape != sent.shape or found.tolist() != sent.tolist()
-                assert not wrong, f"{model}, {way}: client {client}, request {number}, {name}: {found.reshape(-1)[[0, -1]]}"
+                assert np.array_equal(found, sent), f"{model}, {way}: client {client}, request {number}, {name}: {found.reshape(-1)[[0, -1]]}"
 
 
 @pytest.fixture(scope="module")

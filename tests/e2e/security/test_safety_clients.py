@@ -189,7 +189,7 @@ def test_clients_that_do_not_read_are_closed(start_server, targets):
     server = start_server(targets, flags=[*EVERYTHING, *TIMEOUTS])
     with survives(server):
         before = resources(server)
-        clients = [connect(server, receive_buffer=WINDOW) for _ in range(8)]
+        clients = [connect(server, receive_buffer=WINDOW) for _ in range(4)]
         for i, client in enumerate(clients):
             if i % 2:
                 send(client, raw(2 * MIB))

@@ -16,7 +16,7 @@ from conftest import ROOT, make_identity, wait_for
 from oracle import status_of
 from safety import Client, instances, tensor
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once]
 
 MUTATIONS = int(os.environ.get("NEREID_CONFIG_MUTATIONS", "1000"))
 SECONDS = float(os.environ.get("NEREID_CONFIG_SECONDS", "0"))

@@ -120,6 +120,7 @@ def tree(directory):
     return sorted((str(p), p.lstat().st_mtime_ns) for p in directory.rglob("*"))
 
 
+@pytest.mark.once
 def test_500_vectors_in_every_field_open_nothing_outside_cve_2023_31036_2026_24147_24209(start_server, backends, repository, outside):
     make_identity(repository, "m")
     copy_model(repository, "digits")
