@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as triton
-from conftest import PATIENCE, make_faulty, make_identity, wait_for
+from conftest import make_faulty, make_identity, wait_for
 from python_models import infer, make_python, tensor
 from test_cache import FAULTS
 from test_exit_timeout import LEAVES_THREADS, end
@@ -166,7 +166,7 @@ def test_without_the_flag_groups_mean_nothing(start_server, repository):
 # ---- who runs ----
 
 def infer_identity(server, model):
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         return client.infer(model, [tensor(np.ones((1, 1), np.float32), "FP32", "INPUT0")]).as_numpy("OUTPUT0")[0][0]
 
 

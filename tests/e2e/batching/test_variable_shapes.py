@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 from client_memory import inference, place, region, register
-from conftest import PATIENCE, make_identity
+from conftest import make_identity
 from onnx import TensorProto, helper
 from python_models import make_python
 from test_check_command import check, report  # noqa: F401 - a fixture
@@ -57,7 +57,7 @@ def stats(server, model):
 
 def ask_all(server, model, arrays, **options):
     """All at once; the answers in their order."""
-    with triton.InferenceServerClient(server.url, concurrency=len(arrays), network_timeout=PATIENCE, connection_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url, concurrency=len(arrays)) as client:
         asked = [client.async_infer(model, [given(array, **options)]) for array in arrays]
         return [answer.get_result() for answer in asked]
 
@@ -164,7 +164,7 @@ def test_requests_that_do_not_fit_are_refused(start_server, repository):
     make_identity(repository, "pair", more=pair + parameters(padding="INPUT0, INPUT1"))
     server = start_server(repository)
     x = np.ones((1, 2, WIDTH), np.float32)
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         with pytest.raises(triton.InferenceServerException, match="unexpected inference input 'N' for model 'scaled': the lengths are given by the server"):
             client.infer("scaled", [given(x), given(np.array([[2]], np.int64), "N", "INT64")])
         with pytest.raises(triton.InferenceServerException, match="are padded together and have the lengths 2 and 3, expected the same"):

@@ -45,7 +45,7 @@ def server(nereid, backends, tmp_path_factory):
 
 
 def http_infer(server, model, **options):
-    with http.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with http.InferenceServerClient(server.url) as client:
         given = http.InferInput("INPUT0", ARRAY.shape, "INT32").set_data_from_numpy(ARRAY, binary_data=options.pop("binary", True))
         answer = client.infer(model, [given], outputs=[http.InferRequestedOutput("OUTPUT0", **options)])
         return answer.as_numpy("OUTPUT0").tolist()

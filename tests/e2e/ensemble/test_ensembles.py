@@ -131,7 +131,7 @@ def row(*values):
 
 def client_of(server, kind):
     if kind is http:
-        return http.InferenceServerClient(server.url, network_timeout=PATIENCE)
+        return http.InferenceServerClient(server.url)
     return grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
 
 

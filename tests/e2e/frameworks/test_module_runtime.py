@@ -42,12 +42,12 @@ def start(start_server, repository):
 
 
 def ask(server, model, **inputs):
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         return client.infer(model, [triton.InferInput(name, data.shape, "FP32").set_data_from_numpy(data) for name, data in inputs.items()])
 
 
 def load(server, model):
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         client.load_model(model)
 
 

@@ -12,7 +12,7 @@ import proc
 import pytest
 import tritonclient.http as triton
 from client_memory import region
-from conftest import PATIENCE, wait_for
+from conftest import wait_for
 from onnx import TensorProto, helper, numpy_helper
 from state_models import IDLE
 from test_ragged import give, in_order, make_sums
@@ -200,7 +200,7 @@ def test_a_request_of_one_batch_is_computed_where_it_lies_and_where_it_goes(star
     save(repository, "m", [helper.make_node("Add", ["X", "X"], ["Y"])], [("X", TensorProto.FLOAT, ("b", "n"))], [("Y", TensorProto.FLOAT, ("b", "n"))], "max_batch_size: 4\n")
     server = start(start_server, repository, "--allow-client-shm=true")
     data = np.arange(shape[1], dtype=np.float32)
-    with region(mib << 20) as source, region(mib << 20) as target, triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with region(mib << 20) as source, region(mib << 20) as target, triton.InferenceServerClient(server.url) as client:
         source.memory[:] = data.tobytes()
         given, wanted = triton.InferInput("X", shape, "FP32"), triton.InferRequestedOutput("Y")
         for made, memory, tensor in (("source", source, given), ("target", target, wanted)):

@@ -151,7 +151,7 @@ def server(nereid, backends, cache, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(server):
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         yield client
 
 
@@ -298,7 +298,7 @@ def test_many_at_once_get_their_own_answers(server, loaded, model, name, output)
     wrong = []
 
     def work(number):
-        with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as own:
+        with triton.InferenceServerClient(server.url) as own:
             for i in range(20):
                 data = np.full((1 + i % 3, 4), number, np.float32)
                 answer = ask(own, model, **{name: data})[output]
@@ -329,7 +329,7 @@ def test_weights_of_a_package_may_be_a_file_of_their_own(start_server, repositor
     save_fake(repository, "larger", "torch_package", WEIGHTS + b"more")
     save_fake(repository, "other", "torch_package", WEIGHTS[:5000] + bytes(5000))
     server = start_server(repository, flags=flags(cache))
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         for model in ("beside", "larger", "other"):
             client.load_model(model)
         for rows in (1, 2, 1):
@@ -488,6 +488,6 @@ def test_a_module_in_python_is_run_by_workers(start_server, repository):
     (version / "model.pt").unlink()
     save(repository, "script", config([X], [Y], "", 8, 'runtime: "model.py"'), "linear")
     server = start_server(repository, flags=[f"--backend-config=python,python-executable={os.environ['NEREID_TORCH_PYTHON']}"])
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         assert ask(client, "module", x=ROWS)["y"].tolist() == [[2, 4, 6], [10, 12, 14]]
         assert ask(client, "script", x=ROWS)["y"].tolist() == LINEAR

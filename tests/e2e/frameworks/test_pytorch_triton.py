@@ -6,7 +6,6 @@ import frameworks
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import PATIENCE
 from python_sides import SIDES, SideStarter
 from test_pytorch import LINEAR, ROWS, ask, bad, good
 from tritonclient.utils import InferenceServerException
@@ -29,7 +28,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def client(server):
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         yield client
 
 

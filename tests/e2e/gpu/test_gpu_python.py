@@ -12,7 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import PATIENCE, ROOT, Starter, make_identity, wait_for
+from conftest import ROOT, Starter, make_identity, wait_for
 from cuda_memory import Memory
 from gpus import BUILD, Client, fake_gpus
 from python_models import children, infer, make_python, tensor
@@ -146,7 +146,7 @@ def server(nereid, backends, gpus, tmp_path_factory):
 @pytest.fixture
 def region(gpus, server):
     """Memory of a client on GPU 0, registered."""
-    with Client(gpus) as process, triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with Client(gpus) as process, triton.InferenceServerClient(server.url) as client:
         memory = Memory(process, SIZE)
         client.register_cuda_shared_memory(memory.name, base64.b64encode(memory.handle), 0, SIZE)
         memory.client = client
@@ -561,7 +561,7 @@ def test_a_model_on_the_cpu_that_loops_run_answers_a_call_on_a_device(start_serv
             if model == "m":
                 assert infer(server, model, data).tolist() == data.tolist()
             else:
-                with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+                with triton.InferenceServerClient(server.url) as client:
                     assert client.infer(model, [tensor(data, name="INPUT0")]).as_numpy("OUTPUT0").tolist() == data.tolist()
 
     with concurrent.futures.ThreadPoolExecutor() as pool:

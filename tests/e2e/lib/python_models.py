@@ -6,7 +6,7 @@ import textwrap
 import numpy as np
 import proc
 import tritonclient.http as triton
-from conftest import PATIENCE, wait_for
+from conftest import wait_for
 from safety import on_threads
 
 HEAD = """
@@ -56,7 +56,7 @@ def tensor(data, datatype="INT32", name="IN"):
 def infer(server, model, data=(1,), datatype="INT32", **options):
     """One request with a real client; gives the array OUT, or raises what the server answered."""
     data = data if isinstance(data, np.ndarray) else np.array(data, np.int32)
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         return client.infer(model, [tensor(data, datatype)], **options).as_numpy("OUT")
 
 

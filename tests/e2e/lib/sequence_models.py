@@ -2,7 +2,6 @@
 """Models with a sequence batcher, for nereid and for Triton: what they answer says what they were given."""
 import numpy as np
 import tritonclient.http as triton
-from conftest import PATIENCE
 from python_models import make_python, tensor
 
 BOOLEANS = {"int32": "int32_false_true: [ 0, 1 ]", "fp32": "fp32_false_true: [ 0, 1 ]", "bool": "bool_false_true: [ false, true ]"}
@@ -58,4 +57,4 @@ def step(client, number, sequence, start=False, end=False, model="m", batch=True
 
 
 def http_client(server, concurrency=1):
-    return triton.InferenceServerClient(server.url, concurrency=concurrency, network_timeout=PATIENCE, connection_timeout=PATIENCE)
+    return triton.InferenceServerClient(server.url, concurrency=concurrency)

@@ -10,7 +10,7 @@ import frameworks
 import numpy as np
 import proc
 import tritonclient.http as triton
-from conftest import BUILD, PATIENCE, ROOT, Starter, link_backends, make_identity
+from conftest import BUILD, ROOT, Starter, link_backends, make_identity
 from tritonclient.utils import np_to_triton_dtype
 
 MODELS = ROOT / "tests/models"
@@ -81,7 +81,7 @@ def add(repository, backend, name=None, config=None):
 def ask(server, backend, name=None):
     """One request to it; its answer is the right one."""
     small = SMALL[backend]
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE, connection_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         inputs = [triton.InferInput(key, value.shape, np_to_triton_dtype(value.dtype)).set_data_from_numpy(value) for key, value in small.inputs.items()]
         result = client.infer(name or f"small_{backend}", inputs)
     for key, value in small.outputs.items():

@@ -15,7 +15,7 @@ import zipfile
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import BUILD, PATIENCE, ROOT
+from conftest import BUILD, ROOT
 from python_models import infer, make_python, reason, together, wait_for
 
 EXPLICIT = ["--model-control-mode=explicit"]
@@ -61,7 +61,7 @@ def told(server, model):
 
 
 def control(server, what, name):
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+    with triton.InferenceServerClient(server.url) as client:
         getattr(client, what)(name)
 
 

@@ -10,7 +10,7 @@ import time
 import proc
 import pytest
 import tritonclient.http as triton
-from conftest import DEADLINE, PATIENCE, ROOT, wait_for
+from conftest import DEADLINE, ROOT, wait_for
 from faults import Faults, descriptors
 from python_models import ECHO, PID, ask, await_gone, children, infer, make_python, together, worker_of
 
@@ -96,7 +96,7 @@ def test_dozens_of_kills_leave_nothing_behind(start_server, repository):
 
     # Pauses between starts grow with each kill, and are forgotten when the model is loaded anew.
     def reload():
-        with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+        with triton.InferenceServerClient(server.url) as client:
             client.unload_model("victim")
             wait_for("the unload", lambda: not children(server.process.pid))
             client.load_model("victim")

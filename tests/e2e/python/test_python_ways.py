@@ -9,7 +9,7 @@ import ast
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import PATIENCE, ROOT
+from conftest import ROOT
 from python_models import make_python, tensor
 from python_sides import SideStarter, in_nereid, python_backends, side, start_python  # noqa: F401
 from safety import on_threads
@@ -83,7 +83,7 @@ def texts(client, number):
 def ask_all(server, model, way, client, rounds):
     """As many requests, one after the other; what comes back must be what was sent."""
     is_text = model.endswith("_text")
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE, connection_timeout=PATIENCE) as http:
+    with triton.InferenceServerClient(server.url) as http:
         for number in range(rounds):
             sent = (texts if is_text else numbers)(client, number)
             sent = sent.reshape(1, -1) if model.startswith("batches") else sent
@@ -155,6 +155,6 @@ def test_what_is_told_of_arrays_in_the_list_of_differences(start_python, reposit
     for suffix, datatype in (("", "TYPE_FP32"), ("_text", "TYPE_STRING")):
         make_python(repository, "echo" + suffix, ECHO, kind=datatype)
     server = start_python(repository, flags=["--load-model=*"])
-    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE, connection_timeout=PATIENCE) as http:
+    with triton.InferenceServerClient(server.url) as http:
         said = http.infer("odd", [tensor(np.array([b"x"], np.object_), "BYTES")]).as_numpy("OUT").tolist()
     assert said == ([b"refused", b"plain", b"1.0", b"2.0"] if side.heals else [b"refused", b"b'plain'", b"1.0", b"1.0"])

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import PATIENCE, make_identity, wait_for
+from conftest import make_identity, wait_for
 from http2 import pending
 from python_models import infer, make_python, tensor
 from python_sides import workers
@@ -58,7 +58,7 @@ def answers(server, model, wanted):
     seen = set()
 
     def some():
-        with triton.InferenceServerClient(server.url, concurrency=8, network_timeout=PATIENCE) as client:
+        with triton.InferenceServerClient(server.url, concurrency=8) as client:
             asked = [client.async_infer(model, [tensor(np.array([1], np.int32))]) for _ in range(16)]
             seen.update(int(answer.get_result().as_numpy("OUT")[0]) for answer in asked)
         return len(seen) >= wanted
@@ -136,7 +136,7 @@ def test_no_request_is_lost_while_instances_come_and_go(start_server, repository
 
     def ask(model, *inputs):
         try:
-            with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
+            with triton.InferenceServerClient(server.url) as client:
                 while not over.wait(0.002):  # leaves the processor to the instances that begin
                     client.infer(model, list(inputs))
                     counts[model] += 1

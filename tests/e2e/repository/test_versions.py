@@ -65,7 +65,7 @@ def http_client():
     made = []
 
     def make(server):
-        made.append(http.InferenceServerClient(server.url, network_timeout=PATIENCE, connection_timeout=PATIENCE))
+        made.append(http.InferenceServerClient(server.url))
         return made[-1]
 
     yield make
@@ -362,7 +362,7 @@ def test_generate_is_made_for_the_version_that_serves_it(start_server, repositor
 
 
 def keep_asking(server, version, stop, failures, counts):
-    with http.InferenceServerClient(server.url, network_timeout=PATIENCE, connection_timeout=PATIENCE) as client:
+    with http.InferenceServerClient(server.url) as client:
         while not stop.is_set():
             try:
                 found = served(client, 1, version)
