@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import WITHOUT_GPUS, wait_for
+from conftest import PATIENCE, WITHOUT_GPUS, wait_for
 from python_models import ECHO, PID, ask, children, infer, make_python, reason, tensor, together, worker_of
 from streaming import events
 from tritonclient.utils import InferenceServerException
@@ -321,23 +321,24 @@ def fake_python(tmp_path, script):
 
 
 @pytest.mark.parametrize(
-    "script, expected",
+    "script, seconds, expected",
     [
-        (None, "no Python interpreter '"),
-        ("echo this is no Python >&2; exit 9", "it exited with status 9; it last printed: this is no Python"),
-        ("exec sleep 1000", "did not start within 1 seconds"),
-        ("exec /usr/bin/env -i /usr/bin/python3 -I -c \"import sys; sys.exit('no numpy')\"", "no numpy"),
+        (None, None, "no Python interpreter '"),
+        ("echo this is no Python >&2; exit 9", None, "it exited with status 9; it last printed: this is no Python"),
+        ("exec sleep 1000", 1, "did not start within 1 seconds"),
+        ("exec /usr/bin/env -i /usr/bin/python3 -I -c \"import sys; sys.exit('no numpy')\"", None, "no numpy"),
     ],
 )
-def test_an_interpreter_that_is_none_fails_the_load(start_server, repository, tmp_path, script, expected):
+def test_an_interpreter_that_is_none_fails_the_load(start_server, repository, tmp_path, script, seconds, expected):
     make_python(repository, "echo")
     path = tmp_path / "missing" if script is None else fake_python(tmp_path, script)
     server = start_server(
         repository, ready=False,
         flags=["--exit-on-error=false", f"--backend-config=python,python-executable={path}",
-               "--backend-config=python,stub-timeout-seconds=1"],
+               f"--backend-config=python,stub-timeout-seconds={seconds or PATIENCE}"],
     )
-    wait_for("the reason", lambda: expected in reason(server, "echo"))
+    wait_for("the reason", lambda: reason(server, "echo"))
+    assert expected in reason(server, "echo")
     assert not children(server.process.pid)
 
 
