@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A load that changes nothing but instance groups changes the instances of what serves (docs/repository.md)."""
+import concurrent.futures
 import json
 import os
 import re
@@ -15,6 +16,26 @@ from python_sides import workers
 from sequence_models import SUMS, http_client, make_sequences, step, values
 
 EXPLICIT = ["--model-control-mode=explicit", "--load-model=*"]
+
+
+@pytest.fixture
+def begin():
+    """Begins a sequence of m while the test goes on; gives a Future of OUT's first element.
+
+    The HTTP client's async_infer would not do: it sends only while the test waits for another of its requests.
+    """
+    threads = concurrent.futures.ThreadPoolExecutor(2)
+
+    def begin(server, *numbers, sequence):
+        def ask():
+            with http_client(server) as client:
+                return client.infer("m", [values(*numbers)], sequence_id=sequence, sequence_start=True).as_numpy("OUT").reshape(-1)[0]
+
+        return threads.submit(ask)
+
+    yield begin
+    threads.shutdown(wait=False)  # the server ends later, and with it what still waits
+
 
 # Each instance answers a number that is its own, so that it shows which of them are the same.
 WHO = """
@@ -164,17 +185,17 @@ def test_no_request_is_lost_while_instances_come_and_go(start_server, repository
 
 
 @pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 1 }"], ids=["direct", "oldest"])
-def test_sequences_go_on_while_instances_come(start_server, repository, strategy):
+def test_sequences_go_on_while_instances_come(start_server, repository, begin, strategy):
     """Whoever waits for a slot gets one of the new instance."""
     directory = make_sequences(repository, strategy=strategy, max_batch_size=1, idle_us=10**9)
     server = start_server(repository, flags=EXPLICIT)
-    with http_client(server, concurrency=2) as client:
+    with http_client(server) as client:
         assert step(client, 5, 1, start=True)[0] == 5
-        waiting = client.async_infer("m", [values(3)], sequence_id=2, sequence_start=True)
+        waiting = begin(server, 3, sequence=2)
         wait_for("the backlog", lambda: pending(server) == 1)
         set_count(directory, 2)
         assert load(server, "m").status == 200
-        assert waiting.get_result().as_numpy("OUT").reshape(-1)[0] == 3
+        assert waiting.result() == 3
         assert step(client, 2, 1)[0] == 7 and step(client, 1, 2)[0] == 4
         assert "model 'm' version 1: 1 instances came, 0 went" in server.log
         assert groups(server, "m")[0]["count"] == 2
@@ -194,40 +215,40 @@ WENT = "went: its sequences have ended"
 
 
 @pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 1 }"], ids=["direct", "oldest"])
-def test_an_instance_goes_when_its_sequences_have_ended(start_server, repository, strategy):
+def test_an_instance_goes_when_its_sequences_have_ended(start_server, repository, begin, strategy):
     """It takes no new one meanwhile, and what it has counted stays counted."""
     directory = make_sequences(repository, strategy=strategy, max_batch_size=1, idle_us=10**9, count=2)
     server = start_server(repository, flags=EXPLICIT)
-    with http_client(server, concurrency=2) as client:
+    with http_client(server) as client:
         assert step(client, 5, 1, start=True)[0] == 5 and step(client, 7, 2, start=True)[0] == 7
         both = len(workers(server))
         leave(server, directory)
         assert f"model 'm' version 1: 1 {LATE}" in server.log
         assert step(client, 1, 1)[0] == 6 and step(client, 1, 2)[0] == 8
-        waiting = client.async_infer("m", [values(3)], sequence_id=3, sequence_start=True)
+        waiting = begin(server, 3, sequence=3)
         wait_for("the backlog", lambda: pending(server) == 1)
         assert step(client, 9, 2, start=True)[0] == 9  # begins anew in its place
         assert step(client, 1, 2, end=True)[0] == 10
         wait_for("the end of the instance", lambda: server.log.count(WENT) == 1 and len(workers(server)) < both)
         assert pending(server) == 1 and successes(server, "m") == 6
         assert step(client, 1, 1, end=True)[0] == 7
-        assert waiting.get_result().as_numpy("OUT").reshape(-1)[0] == 3
+        assert waiting.result() == 3
         assert step(client, 1, 3)[0] == 4
         assert successes(server, "m") == 9
         assert server.log.count(WENT) == 1
 
 
-def test_an_instance_goes_when_its_last_sequence_is_idle_for_too_long(start_server, repository):
+def test_an_instance_goes_when_its_last_sequence_is_idle_for_too_long(start_server, repository, begin):
     begins = f"def execute(self, requests):\n    open('{repository}/begun-' + self.name, 'w').close()"
     directory = make_sequences(repository, body=SUMS.replace("def execute(self, requests):", begins), max_batch_size=1, idle_us=50_000, count=2)
     server = start_server(repository, flags=EXPLICIT)
-    with http_client(server, concurrency=2) as client:
-        under_way = [client.async_infer("m", [values(n, 0)], sequence_id=n, sequence_start=True) for n in (1, 2)]
+    with http_client(server) as client:
+        under_way = [begin(server, n, 0, sequence=n) for n in (1, 2)]
         wait_for("both executions", lambda: len(list(repository.glob("begun-*"))) == 2)
         leave(server, directory)
         assert LATE in server.log and WENT not in server.log
         (directory / "1/go").touch()
-        assert [answer.get_result().as_numpy("OUT").reshape(-1)[0] for answer in under_way] == [1, 2]
+        assert [answer.result() for answer in under_way] == [1, 2]
         wait_for("the end of the instance", lambda: WENT in server.log)
         assert step(client, 4, 4, start=True, end=True)[0] == 4
 
