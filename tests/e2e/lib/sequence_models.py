@@ -56,5 +56,5 @@ def step(client, number, sequence, start=False, end=False, model="m", batch=True
     return answer.as_numpy("OUT").reshape(-1).tolist()
 
 
-def http_client(server):
-    return triton.InferenceServerClient(server.url)
+def http_client(server, concurrency=1):
+    return triton.InferenceServerClient(server.url, concurrency=concurrency)
