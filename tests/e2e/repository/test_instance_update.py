@@ -17,26 +17,6 @@ from sequence_models import SUMS, http_client, make_sequences, step, values
 
 EXPLICIT = ["--model-control-mode=explicit", "--load-model=*"]
 
-
-@pytest.fixture
-def begin():
-    """Begins a sequence of m while the test goes on; gives a Future of OUT's first element.
-
-    The HTTP client's async_infer would not do: it sends only while the test waits for another of its requests.
-    """
-    threads = concurrent.futures.ThreadPoolExecutor(2)
-
-    def begin(server, *numbers, sequence):
-        def ask():
-            with http_client(server) as client:
-                return client.infer("m", [values(*numbers)], sequence_id=sequence, sequence_start=True).as_numpy("OUT").reshape(-1)[0]
-
-        return threads.submit(ask)
-
-    yield begin
-    threads.shutdown(wait=False)  # the server ends later, and with it what still waits
-
-
 # Each instance answers a number that is its own, so that it shows which of them are the same.
 WHO = """
 def initialize(self, args):
@@ -182,6 +162,25 @@ def test_no_request_is_lost_while_instances_come_and_go(start_server, repository
     assert failures == []
     assert {model: successes(server, model) for model in counts} == counts
     assert server.log.count("loading: ") == 2
+
+
+@pytest.fixture
+def begin():
+    """Begins a sequence of m while the test goes on; gives a Future of OUT's first element.
+
+    The HTTP client's async_infer would not do: it sends only while the test waits for another of its requests.
+    """
+    threads = concurrent.futures.ThreadPoolExecutor(2)
+
+    def begin(server, *numbers, sequence):
+        def ask():
+            with http_client(server) as client:
+                return client.infer("m", [values(*numbers)], sequence_id=sequence, sequence_start=True).as_numpy("OUT").reshape(-1)[0]
+
+        return threads.submit(ask)
+
+    yield begin
+    threads.shutdown(wait=False)  # the server ends later, and with it what still waits
 
 
 @pytest.mark.parametrize("strategy", ["direct { }", "oldest { max_candidate_sequences: 1 }"], ids=["direct", "oldest"])
