@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages that are made in a root of Debian, of what is committed here."""
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from roots import KEPT, RELEASE, SCRIPT, Root, made_in, make_bare, packages_of
+from roots import KEPT, RELEASE, SCRIPT, SOURCE, Root, made_in, make_bare, packages_of
 
 
 def root_with_source(name):
@@ -34,9 +35,40 @@ def builder():
     root.close()
 
 
+def pytest_collection_modifyitems(items):
+    """What mostly waits comes first, beside the fixtures of BESIDE."""
+    items.sort(key=lambda item: item.path.name == "test_packages.py")
+
+
+BESIDE = ("made_again", "lintian")  # futures, since other tests need not wait for them
+
+
 @pytest.fixture(scope="session")
-def made(builder):
-    return made_in(builder, "build/package")
+def made(builder, request):
+    files = made_in(builder, "build/package")
+    for name in BESIDE:
+        if any(name in item.fixturenames for item in request.session.items):
+            request.getfixturevalue(name)
+    return files
+
+
+@pytest.fixture(scope="session")
+def pool(builder):
+    with concurrent.futures.ThreadPoolExecutor(len(BESIDE)) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def made_again(builder, pool):
+    """The files, made in another directory and elsewhere in the world."""
+    elsewhere = builder.shell("mktemp -d /var/tmp/another-directory.XXXXXX").strip()
+    return pool.submit(made_in, builder, "build/again", TMPDIR=elsewhere, TZ="Asia/Kolkata", LC_ALL="C", DEB_BUILD_OPTIONS="terse")
+
+
+@pytest.fixture(scope="session")
+def lintian(builder, pool):
+    """What it says of the packages that `made` has made."""
+    return pool.submit(builder.shell, f"lintian --allow-root --fail-on error,warning {SOURCE}/build/package/*.changes")
 
 
 @pytest.fixture(scope="session")

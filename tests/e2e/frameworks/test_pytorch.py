@@ -413,6 +413,19 @@ def test_a_compiler_that_fails_is_quoted(start_server, scripts, tmp_path):
     assert list((tmp_path / "empty").iterdir()) == []
 
 
+def test_the_second_of_the_usual_compilers_does_where_the_first_is_missing(start_server, scripts, cache, tmp_path):
+    """Nobody names one. This one gives what was compiled before."""
+    [shim] = cache.iterdir()
+    compiler = tmp_path / "bin/g++"
+    compiler.parent.mkdir()
+    compiler.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\nwhile [ \"$1\" != -o ]; do shift; done\ncp '{shim}' \"$2\"\n")
+    compiler.chmod(0o755)
+    server = start_server(scripts, variables={"PATH": compiler.parent}, flags=[
+        f"--backend-config=pytorch,library={frameworks.library('pytorch')}", f"--backend-config=pytorch,cache-dir={tmp_path / 'found'}", *EXPLICIT])
+    assert failure_of(server, "script") is None
+    assert [path.name for path in (tmp_path / "found").iterdir()] == [shim.name]
+
+
 def test_a_library_that_the_loader_knows_by_name_has_its_files_beside_it(start_server, scripts, cache):
     library = frameworks.library("pytorch")
     server = start_server(scripts, variables={"LD_LIBRARY_PATH": library.parent}, flags=[

@@ -59,7 +59,8 @@ def version(backend):
 def settings(*backends):
     """Flags with which the server finds those that are there; what PyTorch's backend compiles is kept with the builds, once for all."""
     flags = [f"--backend-config={backend},library={library(backend)}" for backend in backends if library(backend)]
-    return flags + ([f"--backend-config=pytorch,cache-dir={ROOT / 'build/torch-shims'}"] if "pytorch" in backends else [])
+    once = {"cache-dir": ROOT / "build/torch-shims", "compiler": ROOT / "tests/e2e/lib/compile_once"} if "pytorch" in backends else {}
+    return flags + [f"--backend-config=pytorch,{name}={value}" for name, value in once.items()]
 
 
 def variables():

@@ -301,6 +301,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.slow
 def test_hostile_archives_are_refused_and_leave_nothing(start, repository, cache, tmp_path):
     """One server for all: what one leaves, another would find."""

@@ -164,6 +164,7 @@ ODD = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("case", ODD)
 def test_odd_json_is_read_exactly_or_refused(target, case):
     body, status = ODD[case]
@@ -177,6 +178,7 @@ def test_odd_json_is_read_exactly_or_refused(target, case):
         survival.count("t_fp32", reply.status)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("path", JSON_ROUTES[1:])
 def test_odd_json_on_control_routes(target, path):
     """The odd ones without the request around them; whatever the answer, it is one."""

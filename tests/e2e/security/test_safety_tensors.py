@@ -64,6 +64,7 @@ def test_cve_2025_23327_bytes_that_are_one_less_or_one_more(target, datatype):
                 assert client.tensor(datatype, [1, 5], [0 if datatype != "BOOL" else False] * count).status == 400
 
 
+@pytest.mark.once
 def test_cve_2025_23323_23324_23326_shapes_against_a_reference(target):
     """Random shapes of every type with a handful of bytes: taken iff they are exactly the shape's, by integers without end."""
     chance = random.Random(23323)
