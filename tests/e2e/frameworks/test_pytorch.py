@@ -155,6 +155,15 @@ def client(server):
         yield client
 
 
+@pytest.fixture(scope="module")
+def shim(client, cache):
+    """The file that the first TorchScript has compiled."""
+    client.load_model("script")
+    client.unload_model("script")
+    [shim] = cache.iterdir()
+    return shim
+
+
 @pytest.fixture
 def loaded(client):
     """Loads models for a test."""
@@ -387,12 +396,9 @@ def failure_of(server, model):
     return None if answer.status == 200 else json.loads(answer.body)["error"]
 
 
-def test_the_shim_is_this_users_alone(server, client, cache):
-    client.load_model("script")
-    client.unload_model("script")
-    [shim] = cache.iterdir()
+def test_the_shim_is_this_users_alone(shim):
     assert re.fullmatch(r"libnereid_torch-.*-[0-9a-f]{16}\.so", shim.name)
-    assert shim.stat().st_mode & 0o777 == 0o600 and cache.stat().st_mode & 0o777 == 0o700
+    assert shim.stat().st_mode & 0o777 == 0o600 and shim.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_without_a_compiler_both_ways_are_said(start_server, scripts, tmp_path):
@@ -413,9 +419,8 @@ def test_a_compiler_that_fails_is_quoted(start_server, scripts, tmp_path):
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_the_second_of_the_usual_compilers_does_where_the_first_is_missing(start_server, scripts, cache, tmp_path):
+def test_the_second_of_the_usual_compilers_does_where_the_first_is_missing(start_server, scripts, shim, tmp_path):
     """Nobody names one. This one gives what was compiled before."""
-    [shim] = cache.iterdir()
     compiler = tmp_path / "bin/g++"
     compiler.parent.mkdir()
     compiler.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\nwhile [ \"$1\" != -o ]; do shift; done\ncp '{shim}' \"$2\"\n")
@@ -426,10 +431,10 @@ def test_the_second_of_the_usual_compilers_does_where_the_first_is_missing(start
     assert [path.name for path in (tmp_path / "found").iterdir()] == [shim.name]
 
 
-def test_a_library_that_the_loader_knows_by_name_has_its_files_beside_it(start_server, scripts, cache):
+def test_a_library_that_the_loader_knows_by_name_has_its_files_beside_it(start_server, scripts, shim):
     library = frameworks.library("pytorch")
     server = start_server(scripts, variables={"LD_LIBRARY_PATH": library.parent}, flags=[
-        "--backend-config=pytorch,library=libtorch_cpu.so", f"--backend-config=pytorch,cache-dir={cache}", "--backend-config=pytorch,compiler=/nowhere/c++", *EXPLICIT])
+        "--backend-config=pytorch,library=libtorch_cpu.so", f"--backend-config=pytorch,cache-dir={shim.parent}", "--backend-config=pytorch,compiler=/nowhere/c++", *EXPLICIT])
     assert failure_of(server, "script") is None  # from the cache, whose names have PyTorch's version
 
 
@@ -442,19 +447,17 @@ def test_the_loaders_reason_is_said(start_server, scripts, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
-def test_a_cache_that_others_may_write_is_left_alone(start_server, scripts, cache, tmp_path, mode):
+def test_a_cache_that_others_may_write_is_left_alone(start_server, scripts, shim, tmp_path, mode):
     directory = tmp_path / "open"
     directory.mkdir()
-    for shim in cache.iterdir():
-        shutil.copy(shim, directory)
+    shutil.copy(shim, directory)
     directory.chmod(mode)
     server = start_server(scripts, flags=flags(directory, "--backend-config=pytorch,compiler=/nowhere/c++"))
     assert f"'{directory}': may be written by others" in failure_of(server, "script")
 
 
-def test_a_prebuilt_shim_needs_no_compiler(nereid, server, cache, scripts, tmp_path_factory, tmp_path):
+def test_a_prebuilt_shim_needs_no_compiler(nereid, shim, scripts, tmp_path_factory, tmp_path):
     directory = own_backends(tmp_path_factory.mktemp("own"))
-    [shim] = cache.iterdir()
     prebuilt = directory / "pytorch/libnereid_torch-cxx11.so"
     prebuilt.write_bytes(b"no library")
     starter = Starter(nereid, directory, tmp_path)
@@ -466,9 +469,8 @@ def test_a_prebuilt_shim_needs_no_compiler(nereid, server, cache, scripts, tmp_p
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_two_servers_may_compile_at_once(nereid, backends, scripts, tmp_path, cache):
+def test_two_servers_may_compile_at_once(nereid, backends, scripts, tmp_path, shim):
     """A compiler that waits for the other one, and then gives what was compiled before."""
-    [shim] = cache.iterdir()
     compiler, begun = tmp_path / "c++", tmp_path / "begun"
     begun.mkdir()
     compiler.write_text(f"#!/bin/sh\ntouch {begun}/$$\nwhile [ $(ls {begun} | wc -l) -lt 2 ]; do sleep 0.05; done\n"

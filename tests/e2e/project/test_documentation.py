@@ -3,6 +3,7 @@
 what docs/check.md shows, and the requests of docs/versions.md."""
 import json
 import re
+import signal
 import subprocess
 import sys
 
@@ -42,14 +43,24 @@ def server_of_pitch(nereid, backends, tmp_path_factory):
     starter.stop_all()
 
 
+def run_program(text):
+    """What it prints. One that does not end shows where its threads are."""
+    run = subprocess.Popen([sys.executable, "-u", "-X", "faulthandler", "-c", text], stdout=subprocess.PIPE, text=True)
+    try:
+        printed, _ = run.communicate(timeout=DEADLINE)
+    except subprocess.TimeoutExpired:
+        run.send_signal(signal.SIGABRT)
+        pytest.fail(f"the program did not end, and has printed {run.communicate()[0]!r}")
+    assert run.returncode == 0
+    return printed
+
+
 @pytest.mark.parametrize("name", [pytest.param(name, marks=frameworks.needs("basic-pitch")) if "pitch" in PROGRAMS[name][0] else name for name in PROGRAMS])
 def test_programs_print_what_is_said_before_them(request, name):
     """What they print stands there in backquotes and brackets."""
     program, said = PROGRAMS[name]
     server = request.getfixturevalue("server_of_pitch" if "pitch" in program else "server")
-    run = subprocess.run([sys.executable, "-c", at(server, program)], stdout=subprocess.PIPE, text=True, timeout=DEADLINE)
-    assert run.returncode == 0
-    assert run.stdout.splitlines() == re.findall(r"`(\[.*?\])`", said, re.S) != []
+    assert run_program(at(server, program)).splitlines() == re.findall(r"`(\[.*?\])`", said, re.S) != []
 
 
 def test_check_prints_what_its_page_shows(nereid, backends, tmp_path):
