@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long messages, which workers unpack and read, with one loop for all clients. What the loop does while a worker has one is shown step
 by step by tests/unit/frontend/grpc/grpc_work_test.c; here workers come when they like."""
+import functools
 import gzip
 import random
 
@@ -25,9 +26,17 @@ def long_request(id):
     return request.SerializeToString()
 
 
+@functools.cache
+def long_plain():
+    return message(long_request("long"))
+
+
+@functools.cache
+def long_packed():
+    return message(gzip.compress(long_request("long"), 1), flag=1)
+
+
 EXPECTED = b"".join((i % 4).to_bytes(8, "little") for i in range(4)) * (COUNT // 4)
-PLAIN = message(long_request("long"))
-PACKED = message(gzip.compress(long_request("long"), 1), flag=1)
 SHORT = infer_request("t_fp32", raw=[bytes(range(16))], id="short")
 
 
@@ -57,7 +66,7 @@ def test_clients_that_leave_a_worker_with_their_message_harm_nobody(start_server
             packed, path = number % 2 == 0, (INFER, STREAM_INFER)[number // 2 % 2]
             more = [*(GZIP if packed else []), *([("grpc-timeout", f"{r.randrange(1, 30)}m")] if number % 5 == 4 else [])]
             with Connection(server) as client:
-                stream = client.call(path, [PACKED if packed else PLAIN], more)
+                stream = client.call(path, [long_packed() if packed else long_plain()], more)
                 assert answers(INFER, other.ask(messages=[message(SHORT)])) == [("short", bytes(range(16)))]
                 way = r.choice(["stay", "reset", "leave"])
                 if way == "reset":
@@ -69,7 +78,7 @@ def test_clients_that_leave_a_worker_with_their_message_harm_nobody(start_server
 
 def test_a_stream_keeps_its_order_around_long_messages(start_server, repository):
     server = start_server(repository, flags=(*EVERYTHING, *ONE_LOOP))
-    sent = [("long", PACKED), ("short", message(SHORT)), ("long", PLAIN), ("long", PACKED), ("short", message(SHORT))] * 3
+    sent = [("long", long_packed()), ("short", message(SHORT)), ("long", long_plain()), ("long", long_packed()), ("short", message(SHORT))] * 3
     with Connection(server) as client:
         stream = client.call(STREAM_INFER, more=GZIP, end=False)
         client.upload(stream, b"".join(text for _, text in sent), END_STREAM)
@@ -88,7 +97,7 @@ def test_long_inputs_in_shared_memory(start_server, repository):
         tensor.parameters["shared_memory_region"].string_param = "r"
         tensor.parameters["shared_memory_byte_size"].int64_param = made.size
         shared = message(request.SerializeToString())
-        sent = [("shared", shared), ("short", message(SHORT)), ("long", PLAIN), ("shared", shared)] * 3
+        sent = [("shared", shared), ("short", message(SHORT)), ("long", long_plain()), ("shared", shared)] * 3
         with Connection(server) as client:
             assert answers(INFER, client.ask(messages=[shared])) == [("shared", EXPECTED)]
             got = answers(STREAM_INFER, client.ask(STREAM_INFER, [text for _, text in sent]))
@@ -106,7 +115,7 @@ def test_long_inputs_in_shared_memory(start_server, repository):
 def test_a_server_that_stops_finishes_the_long_messages_it_has(start_server, repository):
     server = start_server(repository, flags=ONE_LOOP)
     with Connection(server) as client:
-        streams = [client.call(path, [PACKED], GZIP) for path in (INFER, STREAM_INFER) * 4]
+        streams = [client.call(path, [long_packed()], GZIP) for path in (INFER, STREAM_INFER) * 4]
         client.ping()  # the server has them all
         server.process.terminate()
         for number, stream in enumerate(streams):

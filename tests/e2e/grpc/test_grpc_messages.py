@@ -165,27 +165,27 @@ def tagged(field, payload):
 
 
 PROTOBUF = {
-    "groups 1,000,000 deep": nested(1_000_000),
-    "groups that do not end": b"\x9b\x06" * 1000,
-    "a group's end alone": b"\x9c\x06",
-    "field 0": b"\x02\x01x",
-    "wire type 7": b"\x0f",
-    "varint of 11 bytes": b"\x08" + b"\xff" * 11,
-    "length of 2^64-1": b"\x0a" + b"\xff" * 9 + b"\x01",
-    "length beyond the end": b"\x0a\x7fx",
-    "no valid UTF-8": tagged(1, b"\xff\xfe"),
-    "1,000,000 inputs": tagged(5, b"") * 1_000_000,
-    "1,000,000 outputs": tagged(1, b"t_fp32") + tagged(6, tagged(1, b"OUTPUT0")) * 1_000_000,
-    "1,000,000 parameters": tagged(4, tagged(1, b"k") + tagged(2, b"\x08\x01")) * 1_000_000,
-    "1,000,000 dimensions": REQUEST[: REQUEST.index(b"\x2a")] + tagged(5, tagged(1, b"INPUT0") + tagged(2, b"FP32")
-                                                                      + tagged(3, b"\x01" * 1_000_000)),
-    "1,000,000 raw contents": REQUEST + tagged(7, b"") * 1_000_000,
-    "100,000 outputs": REQUEST + b"".join(tagged(6, tagged(1, b"OUTPUT%d" % i)) for i in range(100_000)),
+    "groups 1,000,000 deep": lambda: nested(1_000_000),
+    "groups that do not end": lambda: b"\x9b\x06" * 1000,
+    "a group's end alone": lambda: b"\x9c\x06",
+    "field 0": lambda: b"\x02\x01x",
+    "wire type 7": lambda: b"\x0f",
+    "varint of 11 bytes": lambda: b"\x08" + b"\xff" * 11,
+    "length of 2^64-1": lambda: b"\x0a" + b"\xff" * 9 + b"\x01",
+    "length beyond the end": lambda: b"\x0a\x7fx",
+    "no valid UTF-8": lambda: tagged(1, b"\xff\xfe"),
+    "1,000,000 inputs": lambda: tagged(5, b"") * 1_000_000,
+    "1,000,000 outputs": lambda: tagged(1, b"t_fp32") + tagged(6, tagged(1, b"OUTPUT0")) * 1_000_000,
+    "1,000,000 parameters": lambda: tagged(4, tagged(1, b"k") + tagged(2, b"\x08\x01")) * 1_000_000,
+    "1,000,000 dimensions": lambda: REQUEST[: REQUEST.index(b"\x2a")] + tagged(5, tagged(1, b"INPUT0") + tagged(2, b"FP32") + tagged(3, b"\x01" * 1_000_000)),
+    "1,000,000 raw contents": lambda: REQUEST + tagged(7, b"") * 1_000_000,
+    "100,000 outputs": lambda: REQUEST + b"".join(tagged(6, tagged(1, b"OUTPUT%d" % i)) for i in range(100_000)),
 }
 
 
-@pytest.mark.parametrize("request_bytes", PROTOBUF.values(), ids=PROTOBUF)
-def test_a_request_that_is_none_is_refused(target, release_target, request_bytes):
+@pytest.mark.parametrize("make", PROTOBUF.values(), ids=PROTOBUF)
+def test_a_request_that_is_none_is_refused(target, release_target, make):
+    request_bytes = make()
     with survives(target, singing=False), Connection(target) as connection:
         result = connection.ask(messages=[message(request_bytes)])
         assert result.status in (INVALID_ARGUMENT, RESOURCE_EXHAUSTED), result
