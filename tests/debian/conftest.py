@@ -45,6 +45,7 @@ BESIDE = ("made_again", "lintian")  # futures, since other tests need not wait f
 
 @pytest.fixture(scope="session")
 def made(builder, request):
+    """The files of the first build. What a later test wants of BESIDE begins behind it."""
     files = made_in(builder, "build/package")
     for name in BESIDE:
         if any(name in item.fixturenames for item in request.session.items):

@@ -396,6 +396,16 @@ def failure_of(server, model):
     return None if answer.status == 200 else json.loads(answer.body)["error"]
 
 
+def make_compiler(path, script):
+    path.write_text(f"#!/bin/sh\n{script}")
+    path.chmod(0o755)
+
+
+def gives(shim):
+    """The end of a compiler's script that gives what was compiled before."""
+    return f"while [ \"$1\" != -o ]; do shift; done\ncp '{shim}' \"$2\"\n"
+
+
 def test_the_shim_is_this_users_alone(shim):
     assert re.fullmatch(r"libnereid_torch-.*-[0-9a-f]{16}\.so", shim.name)
     assert shim.stat().st_mode & 0o777 == 0o600 and shim.parent.stat().st_mode & 0o777 == 0o700
@@ -412,8 +422,7 @@ def test_without_a_compiler_both_ways_are_said(start_server, scripts, tmp_path):
 
 def test_a_compiler_that_fails_is_quoted(start_server, scripts, tmp_path):
     compiler = tmp_path / "c++"
-    compiler.write_text("#!/bin/sh\necho 'first line' >&2\necho 'shim.cc:1: error: no torch here' >&2\nexit 1\n")
-    compiler.chmod(0o755)
+    make_compiler(compiler, "echo 'first line' >&2\necho 'shim.cc:1: error: no torch here' >&2\nexit 1\n")
     server = start_server(scripts, flags=flags(tmp_path / "empty", f"--backend-config=pytorch,compiler={compiler}"))
     assert "shim.cc:1: error: no torch here" in failure_of(server, "script")
     assert list((tmp_path / "empty").iterdir()) == []
@@ -423,8 +432,7 @@ def test_the_second_of_the_usual_compilers_does_where_the_first_is_missing(start
     """Nobody names one. This one gives what was compiled before."""
     compiler = tmp_path / "bin/g++"
     compiler.parent.mkdir()
-    compiler.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\nwhile [ \"$1\" != -o ]; do shift; done\ncp '{shim}' \"$2\"\n")
-    compiler.chmod(0o755)
+    make_compiler(compiler, f"PATH=/usr/bin:/bin\n{gives(shim)}")
     server = start_server(scripts, variables={"PATH": compiler.parent}, flags=[
         f"--backend-config=pytorch,library={frameworks.library('pytorch')}", f"--backend-config=pytorch,cache-dir={tmp_path / 'found'}", *EXPLICIT])
     assert failure_of(server, "script") is None
@@ -473,9 +481,7 @@ def test_two_servers_may_compile_at_once(nereid, backends, scripts, tmp_path, sh
     """A compiler that waits for the other one, and then gives what was compiled before."""
     compiler, begun = tmp_path / "c++", tmp_path / "begun"
     begun.mkdir()
-    compiler.write_text(f"#!/bin/sh\ntouch {begun}/$$\nwhile [ $(ls {begun} | wc -l) -lt 2 ]; do sleep 0.05; done\n"
-                        f"while [ \"$1\" != -o ]; do shift; done\ncp '{shim}' \"$2\"\n")
-    compiler.chmod(0o755)
+    make_compiler(compiler, f"touch {begun}/$$\nwhile [ $(ls {begun} | wc -l) -lt 2 ]; do sleep 0.05; done\n{gives(shim)}")
     directories = [tmp_path / name for name in "ab"]
     for directory in directories:
         directory.mkdir()
