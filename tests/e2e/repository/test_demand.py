@@ -293,7 +293,7 @@ def test_fifty_models_share_a_budget_for_five(start_server, repository):
     budget = 5 * size_of_a_model(start_server, repository, names[:6])
     server = start_server(repository, flags=[*ON_DEMAND, f"--model-memory-budget={budget}"])
     with concurrent.futures.ThreadPoolExecutor(4) as clients:
-        for done in [clients.submit(ask_at_random, server, names, 60, seed) for seed in range(4)]:
+        for done in [clients.submit(ask_at_random, server, names, 30, seed) for seed in range(4)]:
             done.result()
     # A model that is loaded while another one goes counts as its files' bytes, here more than the budget: the one that was used last stays.
     wait_for("the budget to be kept", lambda: used(server) <= budget or len(loaded(server)) == 1)
@@ -335,7 +335,7 @@ def test_ensembles_keep_their_steps_while_others_are_evicted(start_server, repos
     ensembles = [make_ensemble(repository, f"e{i}", chain(name, names[i - 1])).name for i, name in enumerate(names)]
     server = start_server(repository, flags=[*ON_DEMAND, f"--model-memory-budget={budget}"])
     with concurrent.futures.ThreadPoolExecutor(4) as clients:
-        for done in [clients.submit(ask_at_random, server, names + 2 * ensembles, 60, seed) for seed in range(4)]:
+        for done in [clients.submit(ask_at_random, server, names + 2 * ensembles, 30, seed) for seed in range(4)]:
             done.result()
     assert metric(server, "nereid_demand_evictions_total") > 0
     assert metric(server, "nereid_demand_failures_total") == 0
