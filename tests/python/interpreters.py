@@ -71,7 +71,7 @@ def name(value):
 
 
 def _place(version, numpy):
-    return PLACE / f"{version[0]}.{version[1]}-numpy-{numpy}"
+    return PLACE / f"{name(version)}-numpy-{numpy}"
 
 
 def with_numpy(version, numpy=None):
@@ -85,14 +85,13 @@ def make(version, path, numpy):
     place = _place(version, numpy)
     if (place / "complete").exists():
         return
-    print(f"installing NumPy {numpy} for Python {version[0]}.{version[1]} into {place}")
+    print(f"installing NumPy {numpy} for Python {name(version)} into {place}")
     shutil.rmtree(place, ignore_errors=True)
-    minor = f"{version[0]}.{version[1]}"
     subprocess.run([path, "-m", "venv", "--without-pip", place], check=True)
-    # One pip for all, and nothing is compiled that no test imports: a third of the time.
+    # One pip for all, and nothing is compiled that no test imports: a third of the time. NumPy's own word on which Python it needs would be held against pip's.
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps", "--only-binary=:all:",
-         "--ignore-requires-python", f"--python-version={minor}", f"--target={place}/lib/python{minor}/site-packages", f"numpy=={numpy}"],
+         "--ignore-requires-python", f"--python-version={name(version)}", f"--target={place}/lib/python{name(version)}/site-packages", f"numpy=={numpy}"],
         check=True,
     )
     (place / "complete").touch()
