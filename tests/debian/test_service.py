@@ -121,21 +121,22 @@ def has_metrics(port):
 
 
 @contextlib.contextmanager
-def clients(*questions):
+def clients(**questions):
     """Each asks again and again, over new connections. None may fail, and each is answered before and after what is done meanwhile."""
     done, answers = threading.Event(), collections.Counter()
 
-    def go_on(question):
+    def go_on(name):
         while not done.is_set():
-            question()
-            answers[question] += 1
+            questions[name]()
+            answers[name] += 1
 
     def await_more():
         seen = answers.copy()
-        wait_for("answers", lambda: any(client.done() for client in running) or all(answers[question] > seen[question] + 1 for question in questions))
+        for name in questions:
+            wait_for(f"answers by {name}", lambda: any(client.done() for client in running) or answers[name] > seen[name] + 1)
 
     with concurrent.futures.ThreadPoolExecutor(len(questions)) as pool:
-        running = [pool.submit(go_on, question) for question in questions]
+        running = [pool.submit(go_on, name) for name in questions]
         try:
             await_more()
             yield
@@ -164,7 +165,7 @@ def test_the_ports_of_socket_units_stay_open_during_a_restart_and_an_upgrade(roo
     opened = [value(root, unit, "InvocationID") for unit in SOCKETS]
     for renew in (start, upgrade):
         first = main_process(root)
-        with clients(lambda: ask(http, "/v2/models/identity"), lambda: is_grpc_answered(grpc), lambda: has_metrics(metrics)):
+        with clients(http=lambda: ask(http, "/v2/models/identity"), grpc=lambda: is_grpc_answered(grpc), metrics=lambda: has_metrics(metrics)):
             renew(root)
         assert main_process(root) != first
     assert [value(root, unit, "InvocationID") for unit in SOCKETS] == opened
@@ -192,7 +193,7 @@ def test_a_newer_server_takes_over_without_a_restart(root):
     first, port, started = main_process(root), port_of(root), value(root, "nereid.service", "InvocationID")
     upgrade(root, SYSTEMD_OFFLINE="1")
     assert main_process(root) == first
-    with clients(lambda: ask(port, "/v2/models/identity")):
+    with clients(http=lambda: ask(port, "/v2/models/identity")):
         root.run("systemctl", "kill", "-s", "USR2", "--kill-whom=main", "nereid")
         wait_for("another main process", lambda: main_process(root) != first)
     assert value(root, "nereid.service", "InvocationID") == started and value(root, "nereid.service", "ActiveState") == "active"

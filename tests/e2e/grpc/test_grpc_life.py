@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 
 import grpc
 import numpy as np
@@ -280,6 +281,46 @@ def test_a_young_connection_may_be_slow_when_the_server_stops(start_server, repo
         wait_for("the model to begin", lambda: "streaming: began" in server.log)
         server.process.send_signal(signal.SIGTERM)
         assert connection.result(stream).status == OK
+    assert server.process.wait(PATIENCE) == 0
+
+
+def is_refused(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) != 0
+
+
+def stop_before_the_first_call(server):
+    """Whether the client, who has connected, was told before its call; the call's status; the seconds that it all took."""
+    began = time.monotonic()
+    with Connection(server) as connection:
+        connection.ping()
+        server.process.send_signal(signal.SIGTERM)
+        wait_for("the port to close", lambda: is_refused(server.grpc_port))
+        connection.send(frame(PING, payload=b"question"))
+        connection.read_until(lambda: connection.pings == 2 or connection.closed)
+        was_told = connection.goaway is not None
+        result = connection.ask(messages=[REQUEST])
+        seconds = time.monotonic() - began
+        assert connection.await_close() == (0, "")
+    assert server.process.wait(PATIENCE) == 0
+    return was_told, result.status, seconds
+
+
+def test_who_has_just_connected_is_told_behind_its_first_call(start_server, targets):
+    """gRPC 1.85 that is told before may try its call for ever. The server waits a second for it: an attempt that takes longer shows nothing."""
+    for _ in range(10):
+        was_told, status, seconds = stop_before_the_first_call(start_server(targets, flags=[*EVERYTHING, "--grpc-infer-thread-count=1"]))
+        if seconds < 1:
+            break
+    assert seconds < 1 and not was_told and status == OK
+
+
+def test_who_never_calls_is_told_too(start_server, targets):
+    server = start_server(targets, flags=EVERYTHING)
+    with Connection(server) as connection:
+        connection.ping()
+        server.process.send_signal(signal.SIGTERM)
+        assert connection.await_close() == (0, "")
     assert server.process.wait(PATIENCE) == 0
 
 

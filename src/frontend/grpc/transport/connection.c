@@ -17,6 +17,7 @@
 #define NS_PER_MS      UINT64_C(1000000)
 #define LEAVE_NS       UINT64_C(1000000000)  // for calls on their way when the client must leave
 #define RETIRE_NS      UINT64_C(10000000000) // the same after an upgrade
+#define YOUNG_NS       UINT64_C(1000000000)  // for the first call of who has just connected
 #define READS_AT_ONCE  16                    // then other connections have their turn
 #define WRITES_AT_ONCE 16 // the same: a client that takes all at once may get a large reply
 
@@ -167,6 +168,24 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
   return NULL;
 }
 
+// Tells a client that is to leave. One that has just connected is told behind its first call: gRPC
+// 1.85 may otherwise try that call again and again, without a pause and in ever more memory.
+static void give_notice(grpc_connection *c)
+{
+  if (c->noticed)
+    return;
+  if (c->used == 0 && c->loop->now_ns < c->began_ns + YOUNG_NS) {
+    wake_at(c, c->began_ns + YOUNG_NS);
+    return;
+  }
+  c->noticed = true;
+  // The ping's answer comes behind all calls that the client has sent already, so these are
+  // accepted.
+  nghttp2_submit_shutdown_notice(c->session);
+  nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
+  grpc_loop_mark(c->loop, c);
+}
+
 void grpc_connection_leave(grpc_connection *c)
 {
   if (c->state == CONNECTION_BEGINS) {
@@ -179,12 +198,8 @@ void grpc_connection_leave(grpc_connection *c)
     return;
   connection_set_state(c, CONNECTION_LEAVING);
   c->left_ns = c->loop->now_ns;
-  // The ping's answer comes behind all calls that the client has sent already, so these are
-  // accepted.
-  nghttp2_submit_shutdown_notice(c->session);
-  nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
   wake_at(c, c->left_ns + leave_ns(c));
-  grpc_loop_mark(c->loop, c);
+  give_notice(c);
 }
 
 static void ask_for_sign(grpc_connection *c, uint64_t now)
@@ -233,6 +248,8 @@ static void look_after(conn_timer *elapsed)
     grpc_connection_leave(c);
   if (connection_is_closed(c))
     return;
+  if (c->state == CONNECTION_LEAVING)
+    give_notice(c);
   if (c->state == CONNECTION_LEAVING && now >= c->left_ns + leave_ns(c))
     session_say_goodbye(c);
   wake_at(c, check_streams(c, now));
@@ -256,6 +273,8 @@ void grpc_connection_add(grpc_connection *c, grpc_stream *s)
   c->used++;
   if (++c->stream_count == 1)
     wake_at(c, sign_due(c));
+  if (c->state == CONNECTION_LEAVING)
+    give_notice(c);
 }
 
 void grpc_connection_remove(grpc_stream *s)

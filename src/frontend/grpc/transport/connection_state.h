@@ -26,7 +26,7 @@
 typedef enum connection_state {
   CONNECTION_BEGINS, // waits for the client's preface and settings
   CONNECTION_OPEN,
-  CONNECTION_LEAVING, // the client was asked to leave
+  CONNECTION_LEAVING, // the client is asked to leave
   CONNECTION_LEFT,    // the client was told which calls are accepted
   CONNECTION_FAILED,  // nothing more is read; HTTP/2's last frames are still sent
   CONNECTION_ENDING,  // all is sent; input is dropped until the client closes
@@ -57,7 +57,8 @@ struct grpc_connection {
   budget_share share;     // calls, requests in flight, replies, output
   size_t output_counted;  // part of the share: bytes that wait for the socket
 
-  uint64_t left_ns;  // when the client was asked to leave; 0: not yet
+  bool noticed;      // the client that is to leave was told
+  uint64_t left_ns;  // when it was to leave; 0: not yet
   uint64_t ended_ns; // when it became ENDING
   uint64_t began_ns;
   uint64_t heard_ns;     // last input
