@@ -12,9 +12,10 @@
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
+// Another library may be preloaded before ASan's (tests/fakes/late.c).
 const char *__asan_default_options(void)
 {
-  return OPTIONS;
+  return OPTIONS ":verify_asan_link_order=0";
 }
 
 const char *__tsan_default_options(void)

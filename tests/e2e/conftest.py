@@ -157,7 +157,7 @@ def environment():
     return dict(
         {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}  # whatever the tests' own interpreter is told
         | host_gpus() | LATE,
-        ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99" + (":verify_asan_link_order=0" if LATE else ""),
+        ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99",
         LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.supp",
         TSAN_OPTIONS=f"suppressions={ROOT}/tests/tsan.supp:exitcode=98",
         TBB_ENABLE_SANITIZERS="1",  # OpenVINO's TBB then opens libraries in a way that sanitizers allow

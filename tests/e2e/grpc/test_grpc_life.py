@@ -20,7 +20,7 @@ from http2 import (
     headers, infer_request, message, pending, request_block, settings, streaming_request,
 )
 from oracle import MIB, cpu_seconds, rss, survives
-from ports import free_port
+from ports import free_port, is_refused
 from streaming import make_streaming
 from tritonclient.grpc import service_pb2
 
@@ -282,11 +282,6 @@ def test_a_young_connection_may_be_slow_when_the_server_stops(start_server, repo
         server.process.send_signal(signal.SIGTERM)
         assert connection.result(stream).status == OK
     assert server.process.wait(PATIENCE) == 0
-
-
-def is_refused(port):
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) != 0
 
 
 def stop_before_the_first_call(server):

@@ -5,6 +5,7 @@ Each process has a block of ports to itself for as long as it lives: the lock of
 this one are given the same port.
 """
 import atexit
+import errno
 import fcntl
 import functools
 import itertools
@@ -36,10 +37,14 @@ def block():
     raise AssertionError(f"all blocks of {BLOCK} ports from {FIRST} to {LAST} are taken ({LOCKS})")
 
 
+def is_refused(port):
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+
+
 def free_port():
     """The one that was given longest ago and at which nobody listens."""
     for port in itertools.islice(block(), BLOCK):
-        with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) != 0:
-                return port
+        if is_refused(port):
+            return port
     raise AssertionError("somebody listens at each port of this process's block")

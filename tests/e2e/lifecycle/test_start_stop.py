@@ -9,6 +9,7 @@ import threading
 import pytest
 from conftest import DEADLINE, SANITIZER_REPORT, make_faulty, make_identity, wait_for
 from faults import PAUSE, Faults
+from ports import is_refused
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 INFER = "/v2/models/m/infer"
@@ -84,14 +85,6 @@ def kept_connection(server):
     return connection
 
 
-def is_refused(server):
-    try:
-        socket.create_connection(("127.0.0.1", server.http_port), timeout=DEADLINE).close()
-    except ConnectionRefusedError:
-        return True
-    return False
-
-
 def expect_last_answer(connection):
     reply = connection.getresponse()
     assert reply.status == 200 and reply.headers["Connection"] == "close"
@@ -112,7 +105,7 @@ def test_a_request_that_came_before_the_stop_is_answered(start_server, repositor
     for connection in (kept, late):
         connection.request("POST", INFER, BODY)
     server.process.send_signal(signal.SIGTERM)
-    wait_for("the end of the listener", lambda: is_refused(server))
+    wait_for("the end of the listener", lambda: is_refused(server.http_port))
     faults.disarm()
     for connection in (kept, late):
         expect_last_answer(connection)

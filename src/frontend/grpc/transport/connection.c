@@ -168,17 +168,15 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
   return NULL;
 }
 
-// Tells a client that is to leave. One that has just connected is told behind its first call: gRPC
-// 1.85 may otherwise try that call again and again, without a pause and in ever more memory.
+// LEAVING: asks the client to leave. One that has just connected is asked behind its first call:
+// gRPC 1.85 may otherwise try that call again and again, without a pause and in ever more memory.
 static void give_notice(grpc_connection *c)
 {
-  if (c->noticed)
-    return;
   if (c->used == 0 && c->loop->now_ns < c->began_ns + YOUNG_NS) {
     wake_at(c, c->began_ns + YOUNG_NS);
     return;
   }
-  c->noticed = true;
+  connection_set_state(c, CONNECTION_TOLD);
   // The ping's answer comes behind all calls that the client has sent already, so these are
   // accepted.
   nghttp2_submit_shutdown_notice(c->session);
@@ -250,7 +248,7 @@ static void look_after(conn_timer *elapsed)
     return;
   if (c->state == CONNECTION_LEAVING)
     give_notice(c);
-  if (c->state == CONNECTION_LEAVING && now >= c->left_ns + leave_ns(c))
+  if (c->state == CONNECTION_TOLD && now >= c->left_ns + leave_ns(c))
     session_say_goodbye(c);
   wake_at(c, check_streams(c, now));
   if (c->state == CONNECTION_BEGINS)

@@ -26,7 +26,8 @@
 typedef enum connection_state {
   CONNECTION_BEGINS, // waits for the client's preface and settings
   CONNECTION_OPEN,
-  CONNECTION_LEAVING, // the client is asked to leave
+  CONNECTION_LEAVING, // the client is to leave, and is not told yet
+  CONNECTION_TOLD,    // the client was asked to leave
   CONNECTION_LEFT,    // the client was told which calls are accepted
   CONNECTION_FAILED,  // nothing more is read; HTTP/2's last frames are still sent
   CONNECTION_ENDING,  // all is sent; input is dropped until the client closes
@@ -57,7 +58,6 @@ struct grpc_connection {
   budget_share share;     // calls, requests in flight, replies, output
   size_t output_counted;  // part of the share: bytes that wait for the socket
 
-  bool noticed;      // the client that is to leave was told
   uint64_t left_ns;  // when it was to leave; 0: not yet
   uint64_t ended_ns; // when it became ENDING
   uint64_t began_ns;
@@ -82,7 +82,8 @@ static inline void connection_set_state(grpc_connection *c, connection_state to)
   static const unsigned allowed[] = {
       [CONNECTION_BEGINS] = TO(OPEN) | over,
       [CONNECTION_OPEN] = TO(LEAVING) | over,
-      [CONNECTION_LEAVING] = TO(LEFT) | over,
+      [CONNECTION_LEAVING] = TO(TOLD) | over,
+      [CONNECTION_TOLD] = TO(LEFT) | over,
       [CONNECTION_LEFT] = over,
       [CONNECTION_FAILED] = TO(ENDING) | TO(CLOSED),
       [CONNECTION_ENDING] = TO(CLOSED),

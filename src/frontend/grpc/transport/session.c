@@ -156,7 +156,7 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
     } else if (c->pings > 0) {
       c->pings--;
       c->pinged_ns = 0;
-      if (c->state == CONNECTION_LEAVING && c->noticed)
+      if (c->state == CONNECTION_TOLD)
         session_say_goodbye(c);
     }
     return 0;

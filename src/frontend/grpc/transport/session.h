@@ -17,7 +17,7 @@ void session_free_shared(nghttp2_session_callbacks *callbacks, nghttp2_option *o
 // Begins HTTP/2 on a connection. False when memory is short.
 bool session_begin(grpc_connection *c);
 
-// LEAVING: tells the client which calls are accepted, and that no more will be.
+// TOLD: tells the client which calls are accepted, and that no more will be.
 void session_say_goodbye(grpc_connection *c);
 
 #endif
