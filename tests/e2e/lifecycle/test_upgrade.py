@@ -165,12 +165,12 @@ def test_what_has_begun_ends_at_the_old_server(start_server, repository, address
         silent = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", server.grpc_port), timeout=PATIENCE)))
         new = upgrade(start_server, repository, address)
         wait_for("the old server's stop", lambda: FOLLOWS in server.log)
+        silent.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4))
+        assert 7 in kinds_of_frames(silent)  # GOAWAY; HTTP's clients are sent away before gRPC's
         half.sendall(b"Length: %d\r\n\r\n%s" % (len(BODY), BODY))
         with half.makefile("rb") as answer:
             head = answer.readline(), *iter(answer.readline, b"\r\n")
         assert head[0] == b"HTTP/1.1 200 OK\r\n" and b"Connection: close\r\n" in head
-        silent.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4))
-        assert 7 in kinds_of_frames(silent)  # GOAWAY
         stream.async_stream_infer("m", [given])
         assert answers.get(timeout=PATIENCE)[1] is None
         assert server.process.poll() is None
