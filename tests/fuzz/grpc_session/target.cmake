@@ -9,7 +9,7 @@ endforeach()
 file(CREATE_LINK ${CMAKE_BINARY_DIR}/backends/identity ${session_directory}/backends/identity SYMBOLIC)
 file(CREATE_LINK ${CMAKE_BINARY_DIR}/test-backends/held ${session_directory}/backends/held SYMBOLIC)
 
-nereid_fuzz_target(grpc_session LAYERS grpc LINK tritonserver ${CMAKE_DL_LIBS})
+nereid_fuzz_target(grpc_session THREADS LAYERS grpc LINK tritonserver ${CMAKE_DL_LIBS})
 foreach(target grpc_session_replay grpc_session_fuzz grpc_work_test grpc_turn_test)
   if(TARGET ${target})
     target_sources(${target} PRIVATE grpc_session/client.c grpc_session/core.c grpc_session/listener.c grpc_session/replies.c)
