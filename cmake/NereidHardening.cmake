@@ -47,6 +47,11 @@ endif()
 
 if(NEREID_SANITIZE)
   list(APPEND nereid_hardening -fsanitize=${NEREID_SANITIZE} -fno-sanitize-recover=all)
+  # UBSan's own reports cost 300,000 relocations, 40 % of what a start of the server costs. A trap, which ASan tells with its stack, costs nothing.
+  # libubsan is linked all the same: it brings libstdc++, without which ASan ends the process when a library that was opened throws an exception.
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NEREID_SANITIZE MATCHES "address.*undefined")
+    list(APPEND nereid_hardening -fsanitize-undefined-trap-on-error)
+  endif()
   add_link_options(-fsanitize=${NEREID_SANITIZE})
 else()
   list(APPEND nereid_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong)

@@ -58,13 +58,19 @@ class Build:
         found = {pathlib.Path(path).resolve() for path in re.findall(r"=> (/\S+)", told)}
         return sorted(path for path in found if package not in path.parents)
 
+    def names(self, path):
+        """What a package may call a library: those from before /lib became a link leave out /usr."""
+        merged = str(path).removeprefix(str(pathlib.Path(self.root).resolve()) if self.root else "").removeprefix("/usr")
+        return merged, f"/usr{merged}"
+
     def owners(self, libraries):
         """Debian's package of each library, by the name of the library's file."""
         packages, query = {}, ["dpkg-query", f"--admindir={self.root}/var/lib/dpkg"]
-        for line in output(*query, "-S", *(f"*/{path.name}" for path in libraries)).splitlines():
+        names = [name for path in libraries for name in self.names(path)]
+        told = subprocess.run([*query, "-S", *names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout  # it fails for names that no package has
+        for line in told.splitlines():
             package, _, path = line.partition(": ")
-            if pathlib.Path(self.root + path).resolve() in libraries:  # dpkg-query also finds the library of another architecture
-                packages[pathlib.Path(path).name] = package.split(":")[0]
+            packages[pathlib.Path(path).name] = package.split(":")[0]
         about = output(*query, "-W", "-f", "${Package} ${Version} ${Architecture} ${source:Package} ${source:Version}\n", *sorted(set(packages.values())))
         known = {line.split()[0]: Owner(*line.split()) for line in about.splitlines()}
         return {path.name: known[packages[path.name]] for path in libraries if packages[path.name] not in NOT_CARRIED}

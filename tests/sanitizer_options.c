@@ -12,10 +12,11 @@
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
-// Another library may be preloaded before ASan's (tests/fakes/late.c).
+// Another library may be preloaded before ASan's (tests/fakes/late.c). Undefined behaviour is an
+// illegal instruction on x86-64, a breakpoint on aarch64 (NereidHardening.cmake).
 const char *__asan_default_options(void)
 {
-  return OPTIONS ":verify_asan_link_order=0";
+  return OPTIONS ":verify_asan_link_order=0:handle_sigill=1:handle_sigtrap=1";
 }
 
 const char *__tsan_default_options(void)

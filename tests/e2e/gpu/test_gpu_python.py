@@ -123,7 +123,7 @@ def checked_worker(tmp_path_factory):
     for name in ("libasan.so", "libubsan.so"):
         libraries.append(subprocess.run([os.environ.get("CC", "cc"), f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip())
     python = tmp_path_factory.mktemp("checked") / "python"
-    variables = f'LD_PRELOAD="{" ".join(libraries)}" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0'
+    variables = f'LD_PRELOAD="{" ".join(libraries)}" PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:handle_sigill=1'
     python.write_text(f"#!/bin/sh\n{variables} exec {ROOT}/.venv/bin/python {worker}\n")
     python.chmod(0o755)
     return (f"--backend-config=python,python-executable={python}",)

@@ -90,20 +90,29 @@ void sim_refuse(void *context, queue_item *item, refusal reason)
   CHECK(sim, m->fate == TIMED_OUT && item->state == ITEM_OUTSIDE);
 }
 
+// The first of those that wait and expire at this tick or before: by deadline, then by arrival.
+static model_item *first_expired(simulation *sim)
+{
+  model_item *first = NULL;
+  unsigned before = sim_tick(sim) + 1;
+  for (size_t i = 0; i < sim->reference.count; i++) {
+    model_item *m = &sim->reference.items[i];
+    unsigned due = m->fate == WAITING ? expiry_of(sim->setting, m->arrival) : 0; // 0: never
+    if (due != 0 && due < before) {
+      first = m;
+      before = due;
+    }
+  }
+  return first;
+}
+
 // Both sides apply what expires at this tick; the reference first, since refusals are checked
 // against it.
 static void sim_expire(simulation *sim)
 {
-  unsigned now = sim_tick(sim);
-  for (unsigned due = 0; due <= now; due++) { // in order of deadline, then of arrival
-    for (size_t i = 0; i < sim->reference.count; i++) {
-      model_item *m = &sim->reference.items[i];
-      if (m->arrival == NULL || m->fate != WAITING || expiry_of(sim->setting, m->arrival) != due ||
-          due == 0)
-        continue;
-      m->fate = sim->setting->action == TIMEOUT_REJECT ? TIMED_OUT : DELAYED;
-      m->delayed_order = sim->reference.delayed_orders++;
-    }
+  for (model_item *m; (m = first_expired(sim)) != NULL;) {
+    m->fate = sim->setting->action == TIMEOUT_REJECT ? TIMED_OUT : DELAYED;
+    m->delayed_order = sim->reference.delayed_orders++;
   }
   fire_now(sim->timekeeper);
 }

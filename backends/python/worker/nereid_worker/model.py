@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds and imports the model's code, in the same way and with the same search path as Triton's stub."""
 
+import gc
 import importlib
 import importlib.machinery
 import json
@@ -18,7 +19,9 @@ class LoadFailed(Exception):
 
 
 def import_utils():
-    """triton_python_backend_utils, which needs NumPy."""
+    """triton_python_backend_utils, which needs NumPy. What is imported here stays, so the collector never looks at it: not now, nor
+    each time that the model leaves garbage."""
+    gc.disable()
     try:
         import triton_python_backend_utils as utils
     except ImportError as problem:
@@ -27,6 +30,8 @@ def import_utils():
             f"numpy is needed by Python models, and '{sys.executable}' (Python {version}) cannot import it: {problem}; install it there, "
             "or name another Python with --backend-config=python,python-executable=PATH"
         ) from None
+    gc.freeze()
+    gc.enable()
     _nereid.use(
         utils.Tensor,
         utils.InferenceRequest,
