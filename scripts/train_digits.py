@@ -5,7 +5,7 @@
 Data: scikit-learn's handwritten digits (1797 grey images of 8 x 8 pixels, values 0 to 16). A quarter of them, chosen by
 a fixed seed, is left out of the training; tests/e2e/frameworks/test_digits.py asks the server about that quarter.
 
-    scripts/train_digits.py [output]
+    scripts/train_digits.py [output]            (scripts/setup --all installs what it needs)
 """
 import pathlib
 import sys

@@ -277,6 +277,7 @@ def test_a_wrong_parameter_is_named(start_server, repository, parameter):
     assert answer.status == 400 and f"{parameter}: invalid value 'much', expected" in answer.text
 
 
+@pytest.mark.slow
 def test_loads_and_unloads_leave_nothing(start_server, repository):
     isolate(make_identity(repository, "m", more="instance_group { count: 2 }\n"))
     server = start_server(repository, flags=EXPLICIT)

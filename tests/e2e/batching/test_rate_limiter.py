@@ -170,6 +170,7 @@ def infer_identity(server, model):
         return client.infer(model, [tensor(np.ones((1, 1), np.float32), "FP32", "INPUT0")]).as_numpy("OUTPUT0")[0][0]
 
 
+@pytest.mark.slow
 def test_no_two_run_that_need_the_same_while_instances_come_and_go(start_server, repository):
     make_alone(repository, "a", ("r", 1), count=2)
     make_alone(repository, "b", ("r", 1), ("g", 1))

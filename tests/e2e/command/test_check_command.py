@@ -348,6 +348,7 @@ def test_hostile_files_cost_nothing_but_their_model(check, repository):
     assert max(len(p.get("source", "")) for p in problems) < 500
 
 
+@pytest.mark.slow
 def test_short_memory_is_an_error_and_never_half_a_report(nereid, backends, repository, tmp_path):
     make(repository, **BROKEN["two typos"][0])
     make(repository, **BROKEN["wrong case"][0], name="other")
@@ -358,6 +359,7 @@ def test_short_memory_is_an_error_and_never_half_a_report(nereid, backends, repo
         assert run.stdout == whole.stdout and run.returncode == 1 or run.stdout == "" and run.returncode in (1, 2) and "memory" in run.stderr, run
 
 
+@pytest.mark.slow
 def test_short_memory_leaves_no_directory_of_links(nereid, tmp_path):
     (tmp_path / "temporary").mkdir()
     for path in ("a.onnx", "b.onnx", "other/a.onnx"):

@@ -197,6 +197,7 @@ def test_the_command_line_that_is_printed_starts_a_server(migrate, models, nerei
         assert server.process.wait(PATIENCE) == 0, server.log
 
 
+@pytest.mark.slow
 def test_short_memory_is_an_error_and_never_half_a_report(nereid, models, tmp_path):
     words = ["migrate", "--json", "--", "tritonserver", models, "--allow-sagemaker=true", "--foo"]
     whole, done = faults.runs_of_command(nereid, tmp_path, words, {}, 40)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example classifier through the server: real handwritten digits that its training never saw."""
 import numpy as np
+import pytest
 import tritonclient.http as triton
 from conftest import ROOT
 
 
+@pytest.mark.slow  # scikit-learn has the digits
 def test_digits_are_recognised_through_the_server(server, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "scripts")
     from train_digits import split  # here: scikit-learn takes seconds, in each process that looks for tests

@@ -13,7 +13,8 @@ CONTOUR_OF_A4 = 145  # three steps a key
 SAME = 5e-3  # of 1; at most 1.3e-3 was seen, on a processor without AVX-512
 WAYS = [
     "onnxruntime onnx",
-    *(pytest.param(f"openvino {format}", marks=frameworks.needs("openvino")) for format in ("onnx", "savedmodel", "tflite")),
+    pytest.param("openvino onnx", marks=frameworks.needs("openvino")),
+    *(pytest.param(f"openvino {format}", marks=[frameworks.needs("openvino"), pytest.mark.slow]) for format in ("savedmodel", "tflite")),
     pytest.param("tensorflow savedmodel", marks=frameworks.needs("tensorflow")),
 ]
 pytestmark = [frameworks.needs("basic-pitch"), pytest.mark.once]

@@ -45,6 +45,7 @@ def test_each_step_gives_its_figures(run, tmp_path):
     assert f"{len(steps)} passed, 0 failed" in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_or_hangs_says_why_and_the_next_ones_run(run, tmp_path):
     gpus = fake_gpus(tmp_path)
     gpus.fault("cuIpcOpenMemHandle_v2", 101, times=0)
@@ -58,6 +59,7 @@ def test_a_step_that_fails_or_hangs_says_why_and_the_next_ones_run(run, tmp_path
     assert done.returncode == 1 and rows["allocations"]["why"] == "it took more than 2 seconds"
 
 
+@pytest.mark.slow
 def test_what_an_older_driver_lacks_is_named(run, tmp_path):
     gpus = fake_gpus(tmp_path)
     done, _, rows = run(gpus.variables_with(missing=["cuMemCreate"]), "devices", "descriptors", "handles")
@@ -70,6 +72,7 @@ def test_what_an_older_driver_lacks_is_named(run, tmp_path):
     assert done.stdout == "no GPU here: the NVIDIA driver is too old: libcuda.so.1 has no cuMemAlloc_v2\n"
 
 
+@pytest.mark.slow
 def test_what_a_platform_does_not_have_is_no_failure(run, tmp_path):
     """As WSL2, and integrated GPUs."""
     steps = ("handles", "descriptors", "shared_memory", "shared_memory_latency")

@@ -72,6 +72,7 @@ def in_stream(server, model, requests):
     return found
 
 
+@pytest.mark.slow
 def test_every_size_comes_back_and_only_the_first_requests_ask_the_driver_for_memory(start_server, repository, gpus):
     make_identity(repository, "m", "TYPE_UINT8", more=ON_GPU)
     server = start_server(repository, variables=gpus.variables)

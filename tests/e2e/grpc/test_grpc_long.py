@@ -57,6 +57,7 @@ def answers(path, result):
     return [(r.id, r.raw_output_contents[0]) for r in read]
 
 
+@pytest.mark.slow
 def test_clients_that_leave_a_worker_with_their_message_harm_nobody(start_server, repository):
     """Each round one client sends a long message and then stays, resets or leaves; another one is answered all the while."""
     server = start_server(repository, flags=(*EVERYTHING, *ONE_LOOP))

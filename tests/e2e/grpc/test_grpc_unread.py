@@ -80,6 +80,7 @@ def test_answers_that_come_faster_than_they_are_taken_count(start_release, repos
         assert other.result(stream).status == RESOURCE_EXHAUSTED
 
 
+@pytest.mark.slow
 def test_long_answers_to_control_calls_that_nobody_reads_count(start_release, repository):
     """An index of 120 KB, asked for 800 times."""
     for i in range(800):

@@ -48,6 +48,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_the_backend_does_not_wait(se
     assert "unread" in got[-1]["error"]
 
 
+@pytest.mark.slow
 def test_small_responses_count_too(server):
     with Reader(server, "streaming", INPUT="hi", count=10**7, early=True) as reader:
         wait_for("cancellation", lambda: "of 10000000, cancelled 1" in server.log)
@@ -55,6 +56,7 @@ def test_small_responses_count_too(server):
         assert "unread" in reader.rest()[-1]["error"]
 
 
+@pytest.mark.slow
 def test_small_responses_that_waited_leave_no_memory(start_release, repository):
     shutil.copytree(ROOT / "tests/python_models/endless", repository / "endless")
     server = start_release(repository, flags=PATIENT)

@@ -5,6 +5,7 @@ import json
 import time
 
 import numpy as np
+import pytest
 
 from conftest import make_identity, wait_for
 from oracle import MIB, peak, reset_peak, rss
@@ -26,6 +27,7 @@ def random(count):
     return data
 
 
+@pytest.mark.slow
 def test_clients_share_the_threads_that_read_and_print(start_server, repository):
     make_identity(repository, "m", max_batch_size=0)
     server = start_server(repository)

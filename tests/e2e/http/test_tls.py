@@ -259,6 +259,7 @@ def settled(server):
     return resources(server)
 
 
+@pytest.mark.slow
 def test_a_thousand_handshakes_leave_nothing(start_release, repository, certificates, context):
     server = start(start_release, repository, tls_flags(certificates), context)
     shake_hands(server, context, 200)

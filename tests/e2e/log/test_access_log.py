@@ -267,6 +267,7 @@ def test_a_full_disk_costs_lines_and_no_inference_row_37(start_logged, full_disk
     assert all(json.loads(line) for line in whole)
 
 
+@pytest.mark.slow
 def test_a_reader_that_sleeps_costs_lines_and_no_inference(start_logged, tmp_path):
     """A pipe that is full blocks the writer alone, what waits is bounded, and the end comes all the same."""
     fifo = tmp_path / "fifo"

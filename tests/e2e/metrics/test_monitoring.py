@@ -185,6 +185,7 @@ def situation(series, firing):
             "promql_expr_test": [{"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "40m", "exp_samples": expected}]}
 
 
+@pytest.mark.slow
 def test_each_alert_fires_where_it_should_and_no_other_does(tmp_path):
     assert SITUATIONS.keys() == RULES.keys()
     cases = [(series, [alert]) for alert, (firing, _) in SITUATIONS.items() for series in firing]

@@ -9,7 +9,6 @@ import subprocess
 import time
 
 import jsonschema
-import kubernetes_validate
 import pytest
 import yaml
 from conftest import PATIENCE, ROOT, wait_for
@@ -71,22 +70,29 @@ CUSTOM = {
 def check(document):
     schema = CUSTOM.get((document["apiVersion"], document["kind"]))
     if schema is None:
+        import kubernetes_validate  # here: only --all has it
+
         for version in VERSIONS:
             kubernetes_validate.validate(document, version, strict=True)
     else:
         jsonschema.validate({name: value for name, value in document.items() if name not in ("apiVersion", "kind", "metadata")}, exactly(**schema))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["kind"])
 def test_each_document_is_as_its_schema_says(document):
     check(document)
 
 
+@pytest.mark.slow
 def test_what_a_kserve_pod_has_is_a_pods():
     check({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "example"}, **KSERVE_POD})
 
 
+@pytest.mark.slow
 def test_a_misspelt_field_does_not_pass():
+    import kubernetes_validate
+
     document = copy.deepcopy(DEPLOYMENT)
     document["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
     with pytest.raises(kubernetes_validate.ValidationError, match="readynessProbe"):

@@ -145,6 +145,7 @@ def test_the_bill_of_materials_names_each_library_its_package_and_its_licence(wh
     assert gnutls in needs[own["bom-ref"]] and hogweed in needs[gnutls] - needs[own["bom-ref"]]
 
 
+@pytest.mark.slow
 def test_two_builds_are_equal(wheel, build, tmp_path):
     again = make(build, tmp_path)
     assert again.read_bytes() == wheel.read_bytes()

@@ -348,6 +348,7 @@ def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, r
     wait_for("as few descriptors as before", lambda: descriptors(server) <= before + 4)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_an_idle_worker_uses_no_processor(start_release, repository):
     make_python(repository, "idle", PID)

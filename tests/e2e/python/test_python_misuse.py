@@ -179,6 +179,7 @@ def test_the_time_of_inputs_is_counted_for_responses_that_a_sender_sends(start_s
     assert row["inference_stats"]["compute_infer"]["ns"] > 0
 
 
+@pytest.mark.slow
 def test_arrays_that_a_model_keeps_for_ever_are_bounded(start_server, repository):
     make_python(repository, "keeps", """
         def initialize(self, args):

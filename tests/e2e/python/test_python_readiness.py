@@ -137,6 +137,7 @@ def test_instances_are_asked_at_once_whether_they_are_ready(start_server, reposi
     assert (tmp_path / "all").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_readiness_is_said_within_one_time_for_all(start_server, repository, tmp_path):
     for i in range(8):

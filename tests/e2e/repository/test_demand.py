@@ -288,6 +288,7 @@ def ask_at_random(server, names, count, seed):
                 assert (reply.status, json.loads(reply.body)["outputs"][0]["data"]) == (200, [number])
 
 
+@pytest.mark.slow
 def test_fifty_models_share_a_budget_for_five(start_server, repository):
     names = make_models(repository, 50)
     budget = 5 * size_of_a_model(start_server, repository, names[:6])

@@ -262,6 +262,7 @@ class SlowCopy(threading.Thread):
                     assert self.go_on.wait(DEADLINE)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_being_copied_serves_as_it_was_or_as_it_will_be(start_server, repository):
     """Each try copies another number over the version that serves, or into a new one, and loads meanwhile."""
     path = make_adder(repository, 0) / "1/model.onnx"
