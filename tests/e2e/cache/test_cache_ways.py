@@ -169,6 +169,7 @@ def execute(self, requests):
 """
 
 
+@pytest.mark.slow
 def test_an_answer_is_that_of_the_files_that_were_loaded(start_server, tmp_path):
     """While four clients ask, the files change and are loaded again; those of before come back, and so do their entries."""
     models, added = tmp_path / "models", [0, 1000, 2000, 0, 1000, 3000, 1000, 0]

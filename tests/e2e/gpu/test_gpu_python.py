@@ -548,6 +548,7 @@ def execute(self, requests):
 """
 
 
+@pytest.mark.slow
 def test_a_model_on_the_cpu_that_loops_run_answers_a_call_on_a_device(start_server, repository, tmp_path):
     """The played driver ends a process that calls it on a loop: what a client asks runs there, what a model asks does not."""
     gpus = fake_gpus(tmp_path)

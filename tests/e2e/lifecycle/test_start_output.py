@@ -61,6 +61,7 @@ def test_a_start_that_fails_names_the_models_too(start_server, repository):
     assert server.log.rstrip().endswith("error: creating server: Internal - failed to load all models")
 
 
+@pytest.mark.slow
 def test_a_thousand_models_are_one_line(start_server, repository):
     for i in range(1000):
         make_identity(repository, f"m{i}")

@@ -95,6 +95,7 @@ def servers(start_server, tmp_path):
         yield first, second
 
 
+@pytest.mark.slow
 def test_each_expression_finds_something(servers, tmp_path):
     left, news = set(expressions()), itertools.count()
     with scraping(tmp_path, [server.metrics_port for server in servers], [ALERTS]) as prometheus:

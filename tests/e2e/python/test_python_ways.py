@@ -110,7 +110,7 @@ def ways_server(side, python_backends, tmp_path_factory):
 
 
 @in_nereid
-@pytest.mark.parametrize("clients", (2, 6))
+@pytest.mark.parametrize("clients", (2, pytest.param(6, marks=pytest.mark.slow)))
 @pytest.mark.parametrize("model", ("plain", "batches", "three", "relay"))
 def test_each_client_gets_its_own_numbers(ways_server, side, model, clients):
     for way in ways_of("Ways", side):

@@ -329,6 +329,7 @@ def server_config(directory):
             "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": [-1]}], "name": directory.name}
 
 
+@pytest.mark.slow
 def test_ensembles_keep_their_steps_while_others_are_evicted(start_server, repository):
     """Each model is in two ensembles, and asked for by itself, too: an ensemble that comes may need one that is about to go."""
     names = make_models(repository, 6)

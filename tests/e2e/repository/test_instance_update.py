@@ -128,6 +128,7 @@ def test_anything_else_that_changes_loads_it_again(start_server, repository, bef
     assert directory.exists()
 
 
+@pytest.mark.slow
 def test_no_request_is_lost_while_instances_come_and_go(start_server, repository):
     """Of a model that runs on the threads of connections when it can, too."""
     quick = make_identity(repository, "quick", more="instance_group { count: 1 kind: KIND_CPU }")
