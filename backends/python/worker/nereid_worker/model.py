@@ -30,8 +30,9 @@ def import_utils():
             f"numpy is needed by Python models, and '{sys.executable}' (Python {version}) cannot import it: {problem}; install it there, "
             "or name another Python with --backend-config=python,python-executable=PATH"
         ) from None
-    gc.freeze()
-    gc.enable()
+    finally:
+        gc.freeze()
+        gc.enable()
     _nereid.use(
         utils.Tensor,
         utils.InferenceRequest,
