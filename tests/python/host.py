@@ -217,7 +217,7 @@ class Host:
     def answer(self):
         """The next answer: (flags, Reader of its control part)."""
         message = Message()
-        if _channel.channel_receive(self._self, ANSWERS, 60_000_000, ctypes.byref(message)) != 0:
+        if _channel.channel_receive(self._self, ANSWERS, PATIENCE * 1_000_000, ctypes.byref(message)) != 0:
             raise ConnectionError(f"no answer; the worker (status {self.process.poll()}) wrote:\n{self.output()}")
         control = Reader(self._read(message.offset, message.size))
         self.data_place = message.offset + (message.size + 63 & ~63)

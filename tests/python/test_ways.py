@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from host import BYTES, Host, Raw, bytes_form
+from patience import PATIENCE
 
 MODEL = (pathlib.Path(__file__).resolve().parents[1] / "python_ways/model.py").read_text()
 INFER, LOG = 5, 3
@@ -58,7 +59,7 @@ def run_ahead(host, batches):
     before = len(executed(host))
     blocks = [host.begin(batch) for batch in batches]
     with host.has_calls:
-        assert host.has_calls.wait_for(lambda: len(executed(host)) == before + len(batches), 60), host.output()
+        assert host.has_calls.wait_for(lambda: len(executed(host)) == before + len(batches), PATIENCE), host.output()
     return [host.end(block)[1] for block in blocks]
 
 

@@ -282,20 +282,21 @@ def test_a_fast_model_waits_too(start_server, repository, held):
 
 def test_time_limits_and_cancellations_hold_while_instances_wait(start_server, repository, held):
     make_alone(repository, "holder", ("r", 1))
-    queue = "dynamic_batching { default_queue_policy { default_timeout_microseconds: 50000 allow_timeout_override: true } }"
+    queue = "dynamic_batching { default_queue_policy { default_timeout_microseconds: 600000000 allow_timeout_override: true } }"
     make_identity(repository, "batched", "TYPE_INT32", more=limited(("r", 1)) + queue)
     server = start_server(repository, flags=ON)
     asked, one = Asked(server), np.array([[1]], np.int32)
     asked.ask("holder")
     wait_for("the first one to have it", lambda: used(server) == 1)
-    asked.ask("batched", one, "INPUT0")
+    asked.ask("batched", one, "INPUT0", timeout=50000)
     wait_for("its refusal", lambda: asked.order == ["batched"])
     assert "Request timeout expired" in str(asked.errors.pop())
     held()
     wait_for("the holder", lambda: asked.order == ["batched", "holder"])
     asked.ask("batched", one, "INPUT0")
     asked.wait()
-    assert asked.errors == [] and used(server) == 0
+    assert asked.errors == []
+    wait_for("the resource", lambda: used(server) == 0)
 
 
 def test_a_model_whose_instance_waits_can_go(start_server, repository, held):

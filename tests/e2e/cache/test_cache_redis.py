@@ -104,7 +104,7 @@ def test_one_that_is_gone_and_comes_back(store, start):
         wait_for("the return", lambda: metric(server, "nereid_cache_redis_up") == 1)
         await_more(answers)
     assert sum(counts(server)) == statistics(server)["inference_stats"]["success"]["count"]
-    assert LOST in server.log and metric(server, "nereid_cache_redis_losses_total") >= 1
+    wait_for("that it is told", lambda: LOST in server.log and metric(server, "nereid_cache_redis_losses_total") >= 1)
     ask_until_hit(server, [99])
 
 
@@ -114,16 +114,17 @@ def test_one_that_does_not_answer_costs_one_wait(store, start):
     ask_until_hit(server, [5])
     with asking(server) as answers:
         await_more(answers)
+        before = metric(server, "nereid_cache_redis_losses_total")
         os.kill(store.process.pid, signal.SIGSTOP)
         try:
-            wait_for("the loss", lambda: metric(server, "nereid_cache_redis_up") == 0)
+            wait_for("the loss", lambda: metric(server, "nereid_cache_redis_up") == 0 and metric(server, "nereid_cache_redis_losses_total") > before)
             losses = metric(server, "nereid_cache_redis_losses_total")
             await_more(answers, 200)
             assert metric(server, "nereid_cache_redis_losses_total") == losses  # nobody waits for it again
         finally:
             os.kill(store.process.pid, signal.SIGCONT)
         wait_for("the return", lambda: metric(server, "nereid_cache_redis_up") == 1)
-    assert "(no answer in time)" in server.log
+    wait_for("that it is told", lambda: "(no answer in time)" in server.log)
     ask_until_hit(server, [5])
 
 
@@ -140,7 +141,7 @@ def test_a_full_one_keeps_what_it_has(tmp_path, start):
         assert server.log.count("refuses answers") < 5 and metric(server, "nereid_cache_redis_up") == 1
         store.ask("FLUSHALL")
         ask_until_hit(server, [2])
-        assert "takes answers again" in server.log
+        wait_for("that it is told", lambda: "takes answers again" in server.log)
 
 
 def fields(store, key, **values):
@@ -261,7 +262,7 @@ def test_the_start_needs_it_unless_it_is_optional(tmp_path, start):
         assert infer(server) == [1, 2]
         store.start()
         ask_until_hit(server, [1, 2])
-        assert "is there" in server.log
+        wait_for("that it is told", lambda: "is there" in server.log)
 
 
 def test_what_a_stranger_says_at_the_start_steers_no_terminal(start):

@@ -391,6 +391,7 @@ def test_a_bad_ensemble_at_the_start_is_its_own_affair(start_server, repository)
 def test_a_steps_model_is_of_the_ensembles_repository(side, tmp_path):
     """Or else the only one of its name."""
     other = tmp_path / "other"
+    other.mkdir()
     write(other, "a", identity(max_batch_size=4))
     write(other, "c", identity())
     write(other, "small", chain("a", max_batch_size=4))

@@ -136,7 +136,7 @@ def test_a_stream_ends_with_the_first_error_for_who_asks_so(stormy):
 
 
 def test_a_deadline_ends_a_call_on_time_whatever_the_model_does(stormy):
-    deaf = message(streaming_request("decoupled", count=1, delay_us=300_000, deaf=True))
+    deaf = message(streaming_request("decoupled", count=1, delay_us=3_000_000, deaf=True))
     with survives(stormy, singing=False), Connection(stormy) as connection:
         for path in (STREAM_INFER,):
             result = connection.ask(path, [deaf], [("grpc-timeout", "20m")])

@@ -43,7 +43,7 @@ def failures(report):
 @pytest.mark.skipif(not H2SPEC.exists(), reason="scripts/setup --all installs h2spec where there is Go")
 def test_what_h2spec_finds_is_explained(target):
     with survives(target):
-        run = subprocess.run([H2SPEC, "--strict", "-h", "127.0.0.1", "-p", str(target.grpc_port), "-o", "2"],
+        run = subprocess.run([H2SPEC, "--strict", "-h", "127.0.0.1", "-p", str(target.grpc_port), "-o", "5"],
                              capture_output=True, text=True, timeout=PATIENCE)
     count, passed, skipped = map(int, re.search(r"(\d+) tests, (\d+) passed, (\d+) skipped", run.stdout).groups())
     unexplained = set(failures(run.stdout)) - set(EXPLAINED)

@@ -7,7 +7,7 @@ import time
 import ensembles
 from conftest import IDENTITY, Starter
 from ensembles import HEAD, step, tensor_text
-from grpc_sides import NEREID, TRITON, SideStarter, stop
+from grpc_sides import NEREID, TRITON, SideStarter, place, stop
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 # What both say of loads; what else the log has (positions in a configuration, backends' own lines) is not compared.
@@ -32,11 +32,12 @@ def identity(**values):
     return IDENTITY % dict(dict(type="TYPE_FP32", max_batch_size=8, more=""), **values)
 
 
-def write(repository, name, config, versions=(1,)):
+def write(repository, name, config):
     """Makes the model, or changes it."""
-    for version in versions:
-        (repository / name / str(version)).mkdir(parents=True, exist_ok=True)
-    (repository / name / "config.pbtxt").write_text(config)
+    made = repository.with_name(f"{repository.name} {name}")
+    (made / "1").mkdir(parents=True, exist_ok=True)
+    (made / "config.pbtxt").write_text(config)
+    place(repository / name, made)
 
 
 class Life:

@@ -3,6 +3,7 @@
 
 A test module takes `grpc_server` and `client`; each of its tests then runs once for each server.
 """
+import os
 import queue
 
 import pytest
@@ -70,6 +71,14 @@ def make_models(directory):
     for name in ("repeat", "tell", "patient", "endless"):
         put_model(directory, name)
     return directory
+
+
+def place(directory, made):
+    """In one step, so that no poll sees half of it: a model, or the configuration of one that is there."""
+    if directory.exists():
+        os.replace(made / "config.pbtxt", directory / "config.pbtxt")
+    else:
+        made.rename(directory)
 
 
 def stop(starter):

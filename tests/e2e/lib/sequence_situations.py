@@ -227,7 +227,7 @@ def cancelled_in_backlog(server, model):
         if is_nereid:
             await_pending(server, model, 0)
         else:
-            time.sleep(1)  # it is to be seen nowhere
+            time.sleep(3)  # it is to be seen nowhere
     ended = steps(server, model, (2, 81, "end"))
     if not is_nereid:
         await_pending(server, model, 0)

@@ -240,7 +240,7 @@ def test_an_instance_that_is_slow_to_say_that_it_is_ready_holds_nobody_else_up(s
         lives.append(len(answers))
     probe.join()
     assert answers == [200]
-    assert lives.count(0) > 10, "the loop answered while the backend thought"
+    assert lives.count(0) > 3, "the loop answered while the backend thought"
 
 
 def test_a_client_that_leaves_cancels_what_still_waits(start_server, repository):

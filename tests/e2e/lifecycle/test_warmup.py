@@ -237,7 +237,7 @@ def test_an_unload_cancels_the_warm_up(start_server, repository):
 @pytest.mark.parametrize("heeds", [True, False], ids=["heeds", "does not heed"])
 def test_a_warm_up_that_hangs_does_not_keep_the_server(start_server, repository, heeds):
     begun = make_hanging(repository, heeds)
-    server = start_server(repository, flags=["--exit-timeout-secs=2"], ready=False)
+    server = start_server(repository, flags=[] if heeds else ["--exit-timeout-secs=2"], ready=False)
     wait_for("the sample", begun.exists)
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(PATIENCE) == (0 if heeds else 1)

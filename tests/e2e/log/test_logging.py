@@ -120,9 +120,9 @@ def test_settings_act_at_once(server_of_m):
         return server_of_m.log.splitlines()[before:]
 
     def reload():
-        for what in ("unload", "load"):
-            assert server_of_m.ask(f"/v2/repository/models/m/{what}", b"").status == 200
-        wait_for("the old one's end", lambda: server_of_m.ask("/v2/models/m/ready").status == 200)
+        assert server_of_m.ask("/v2/repository/models/m/unload", b"").status == 200
+        wait_for("its end, which is logged before", lambda: "UNAVAILABLE" in server_of_m.ask("/v2/repository/index", b"").text)
+        assert server_of_m.ask("/v2/repository/models/m/load", b"").status == 200
 
     def ask():
         assert server_of_m.ask("/v2").status == 200

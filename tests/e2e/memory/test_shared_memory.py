@@ -11,7 +11,7 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as http
 import tritonclient.utils.shared_memory as client_shm
 from client_memory import BASE, inference, mapped, place, region, register, registered, status, unregister
-from conftest import ELEMENT_SIZES, WITHOUT_GPUS, Starter, make_identity, wait_for
+from conftest import ELEMENT_SIZES, IDENTITY, WITHOUT_GPUS, Starter, wait_for
 from grpc_sides import Answers, client_of
 from python_models import make_python
 from tritonclient.utils import InferenceServerException, deserialize_bytes_tensor, serialize_byte_tensor
@@ -244,9 +244,16 @@ def check_without_a_gpu(sharing):
     assert answer.status == 400 and "'region name' is necessary to register cuda shared memory region" in answer.text
 
 
-def test_a_region_in_use_is_unregistered_when_its_requests_are_done(start_server, repository):
+def test_a_region_in_use_is_unregistered_when_its_requests_are_done(start_server, repository, tmp_path):
     """As Triton's qa has it: it stays listed, later requests may use it, and it goes with the last."""
-    make_identity(repository, "slow", more='parameters { key: "execute_delay_ms" value { string_value: "1500" } }')
+    gate = tmp_path / "gate"
+    config = IDENTITY % dict(type="TYPE_FP32", max_batch_size=8, more="")
+    make_python(repository, "slow", f"""
+        def execute(self, requests):
+            while not os.path.exists({str(gate)!r}):
+                time.sleep(0.01)
+            return [answer(value(request, "INPUT0"), "OUTPUT0") for request in requests]
+        """, config=config.replace('"identity"', '"python"'))
     server = start_server(repository, flags=ALLOW)
     body = inference("FP32", [1, 4], place("r", 16), place("r", 16, 64))
     data = numpy.arange(4, dtype=numpy.float32)
@@ -257,6 +264,7 @@ def test_a_region_in_use_is_unregistered_when_its_requests_are_done(start_server
         wait_for("one that runs and one that waits", lambda: waiting(server) == 1)
         assert unregister(server).status == 200
         assert registered(server) == ["r"] and mapped(server, made) == 1
+        gate.touch()
         assert [answer.result().status for answer in answers] == [200, 200]
         assert made.memory[64:80] == data.tobytes()
         wait_for("the region's end", lambda: registered(server) == [] and mapped(server, made) == 0)

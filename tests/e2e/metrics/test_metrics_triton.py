@@ -7,6 +7,7 @@ import concurrent.futures
 import json
 import re
 import time
+import uuid
 
 import numpy
 import pytest
@@ -14,33 +15,51 @@ import tritonclient.grpc as grpc
 from conftest import make_identity, wait_for
 from grpc_sides import client_of
 from prometheus_client.parser import text_string_to_metric_families
+from python_models import make_python
 from python_sides import put_model
 from test_http_triton import answer, infer, start_both
 from tritonclient.utils import InferenceServerException
 
 QUANTILES = "0.5:0.05,0.9:0.01,nonsense,0.25:0.01x,a:b,0.999:0.001"
-SLOW = 'parameters { key: "execute_delay_ms" value { string_value: "%d" } }'
-FULL = SLOW % 3000 + "dynamic_batching { default_queue_policy { max_queue_size: 1 } }"
-LATE = SLOW % 3000 + "dynamic_batching { default_queue_policy { default_timeout_microseconds: 50000 } }"
+SLOW = 'parameters { key: "execute_delay_ms" value { string_value: "30" } }'
+FULL = "dynamic_batching { default_queue_policy { max_queue_size: 1 } }"
+LATE = "dynamic_batching { default_queue_policy { default_timeout_microseconds: 600000000 allow_timeout_override: true } }"
+SHORT_US = 50_000
+# A request with an id is executed until it is let go.
+HELD = """
+def execute(self, requests):
+    for request in requests:
+        mark = "%s/" + request.request_id()
+        if request.request_id():
+            open(mark + ".begun", "w").close()
+            while not os.path.exists(mark + ".go"):
+                time.sleep(0.01)
+    return [answer(value(request)) for request in requests]
+"""
 # What a label's name may be and a value may hold, as far as Triton lives with it.
 TAGS = (("zone", "b"), ("", "empty"), ("version", r'blue\"\\\n,x=\"'), ("9", "nine"), ("empty", ""), ("le", "\\303\\274"), ("zone", "c"))
 
 
-def make(directory):
+def make(directory, marks):
     make_identity(directory, "m", "TYPE_INT32")
     make_identity(directory, "unused", "TYPE_INT32")
     make_identity(directory, "tagged", "TYPE_INT32", more="".join(f'metric_tags {{ key: "{key}" value: "{value}" }}' for key, value in TAGS))
-    make_identity(directory, "full", "TYPE_INT32", max_batch_size=1, more=FULL)
-    make_identity(directory, "late", "TYPE_INT32", max_batch_size=1, more=LATE)
-    make_identity(directory, "slow", "TYPE_INT32", more=SLOW % 30)
+    make_python(directory, "full", HELD % marks, max_batch_size=1, more=FULL)
+    make_python(directory, "late", HELD % marks, max_batch_size=1, more=LATE)
+    make_identity(directory, "slow", "TYPE_INT32", more=SLOW)
     put_model(directory, "tell")
     return directory
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
+def marks(tmp_path_factory):
+    return tmp_path_factory.mktemp("marks")
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory, marks):
     flags = ["summary_latencies=true", f"summary_quantiles={QUANTILES}", "summary_latencies=false", "counter_latencies=no", "x=1"]
-    with start_both(tmp_path_factory, *(f"--metrics-config={flag}" for flag in flags), make=make) as servers:
+    with start_both(tmp_path_factory, *(f"--metrics-config={flag}" for flag in flags), make=lambda directory: make(directory, marks)) as servers:
         yield servers
 
 
@@ -86,40 +105,45 @@ def refused(server, model):
     return {reason: int(value) for reason, value in found if value != "0"}
 
 
-def tensor(rows):
-    return [grpc.InferInput("INPUT0", [rows, 1], "INT32").set_data_from_numpy(numpy.zeros((rows, 1), numpy.int32))]
+def tensor(rows, name="INPUT0"):
+    return [grpc.InferInput(name, [rows, 1], "INT32").set_data_from_numpy(numpy.zeros((rows, 1), numpy.int32))]
 
 
-def staggered(count, ask):
-    """What `ask` gives that often: once, and while that is executed, all others at once."""
-    with concurrent.futures.ThreadPoolExecutor(count) as threads:
-        first = threads.submit(ask)
-        time.sleep(0.5)
-        others = [threads.submit(ask) for _ in range(count - 1)]
-        return [asked.result() for asked in (first, *others)]
+def over_http(server, model, **more):
+    """Whether there is an answer."""
+    body = {"inputs": [{"name": "IN", "datatype": "INT32", "shape": [1, 1], "data": [1]}], **more}
+    status = server.ask(f"/v2/models/{model}/infer", json.dumps(body).encode()).status
+    assert status in (200, 503)
+    return status == 200
 
 
-def over_http(server, model, count):
-    """How many of that many requests got an answer."""
-    statuses = staggered(count, lambda: server.ask(*infer(model, (1,), (1, 1))).status)
-    assert set(statuses) <= {200, 503}
-    return statuses.count(200)
-
-
-def over_grpc(server, model, count):
+def over_grpc(server, model, id="", parameters=None):
     with client_of(server) as client:
-        def ask():
-            try:
-                return client.infer(model, tensor(1))
-            except InferenceServerException as failure:
-                assert failure.status() == "StatusCode.UNAVAILABLE"
+        try:
+            client.infer(model, tensor(1, "IN"), request_id=id, **(parameters or {}))
+        except InferenceServerException as failure:
+            assert failure.status() == "StatusCode.UNAVAILABLE"
+            return False
+    return True
 
-        return sum(result is not None for result in staggered(count, ask))
+
+def staggered(server, ask, model, count, marks):
+    """How many of that many requests got an answer: one, and while that is executed, all others at once."""
+    name = f"{uuid.uuid4()}"
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        first = threads.submit(ask, server, model, id=name)
+        wait_for("its execution", (marks / f"{name}.begun").exists)
+        others = [threads.submit(ask, server, model, parameters={"timeout": SHORT_US}) for _ in range(count - 1)]
+        pending = f'nv_inference_pending_request_count{{model="{model}",version="1"}}'
+        wait_for("the others", lambda: sum(other.done() for other in others) + int(series(scrape(server))[pending]) >= count - 1)
+        time.sleep(2 * SHORT_US / 1e6)  # what waits has waited too long, if that counts
+        (marks / f"{name}.go").touch()
+        return sum(asked.result() for asked in (first, *others))
 
 
-def of_both(both, ask, model, count):
+def of_both(both, *what):
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        return list(threads.map(lambda server: ask(server, model, count), both))
+        return list(threads.map(lambda server: staggered(server, *what), both))
 
 
 def alike(both, of):
@@ -202,18 +226,18 @@ def test_a_client_s_mistake_over_grpc_is_no_failed_request(both):
 
 
 @pytest.mark.parametrize("ask", [over_http, over_grpc])
-def test_what_a_full_queue_refuses_is_no_failed_request(both, ask):
+def test_what_a_full_queue_refuses_is_no_failed_request(both, marks, ask):
     before = refused(both[0], "full").get("queue_full", 0)
-    assert of_both(both, ask, "full", 4) == [2, 2]
+    assert of_both(both, ask, "full", 4, marks) == [2, 2]
     counted, failed, _ = alike(both, lambda server: failures(server, "full"))
     assert set(counted.values()) == {0} and failed == 0
     assert refused(both[0], "full") == {"queue_full": before + 2}
 
 
 @pytest.mark.parametrize("ask", [over_http, over_grpc])
-def test_what_waits_too_long_is_a_rejected_request(both, ask):
+def test_what_waits_too_long_is_a_rejected_request(both, marks, ask):
     before = failures(both[0], "late")[0]["REJECTED"]
-    assert of_both(both, ask, "late", 3) == [1, 1]
+    assert of_both(both, ask, "late", 3, marks) == [1, 1]
     counted, failed, _ = alike(both, lambda server: failures(server, "late"))
     assert counted == {"REJECTED": before + 2, "CANCELED": 0, "BACKEND": 0, "OTHER": 0} and failed == before + 2
     assert refused(both[0], "late") == {}

@@ -217,7 +217,7 @@ def test_slim_serves_with_the_arguments_of_the_deployment(podman, repository):
 
 @needs_podman
 def test_a_stop_answers_the_requests_that_are_inside(podman, repository):
-    make_identity(repository, "m", more='parameters { key: "execute_delay_ms" value { string_value: "3000" } }')
+    make_identity(repository, "m", more='parameters { key: "execute_delay_ms" value { string_value: "10000" } }')
     address = "--admin-address=unix:/tmp/admin.sock"
     container = podman.run(podman.loaded["slim"], "tritonserver", "--model-repository=/models", address, mounts={"/models": repository})
     with concurrent.futures.ThreadPoolExecutor(1) as thread:

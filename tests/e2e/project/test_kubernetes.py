@@ -91,11 +91,9 @@ def test_what_a_kserve_pod_has_is_a_pods():
 
 @pytest.mark.slow
 def test_a_misspelt_field_does_not_pass():
-    import kubernetes_validate
-
     document = copy.deepcopy(DEPLOYMENT)
     document["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
-    with pytest.raises(kubernetes_validate.ValidationError, match="readynessProbe"):
+    with pytest.raises(jsonschema.ValidationError, match="readynessProbe"):
         check(document)
 
 

@@ -47,14 +47,22 @@ def test_a_worker_that_becomes_another_program_fails_its_requests_and_is_started
 
 
 def test_a_worker_that_becomes_another_program_between_requests_is_started_again(start_server, repository):
-    make_python(repository, "leaves", """
+    directory = make_python(repository, "leaves", """
+        def initialize(self, args):
+            self.gate = args["model_repository"] + "/go"
+        def leave(self):
+            while not os.path.exists(self.gate):
+                time.sleep(0.01)
+            os.unlink(self.gate)
+            os.execv("/bin/sleep", ["sleep", "1000"])
         def execute(self, requests):
             if value(requests[0])[0] == 2:
-                threading.Timer(0.1, os.execv, ["/bin/sleep", ["sleep", "1000"]]).start()
+                threading.Thread(target=self.leave).start()
             return [answer(np.full_like(value(request), os.getpid())) for request in requests]
         """)
     server = start_server(repository)
     first = infer(server, "leaves", [2])[0]
+    (directory / "go").touch()
     wait_for("the end of the worker", lambda: LET_GO in server.log)
     assert worker_of(server, "leaves") != first
 

@@ -159,7 +159,7 @@ def test_a_broken_model_tells_all_and_is_not_loaded_for_each(start_server, repos
     assert server.ask("/v2/health/ready").status == 200  # a client's choice of a model is not the server's fault
     for _ in range(50):
         assert server.ask(infer_path("faulty"), BODY).text == reply.text
-    assert server.log.count("loading: faulty:1") < 6  # that would take 31 seconds
+    assert server.log.count("loading: faulty:1") < 20  # tried again after 1, 2, 4, ... seconds
     with grpcclient.InferenceServerClient(f"localhost:{server.grpc_port}") as client:
         with pytest.raises(grpcclient.InferenceServerException, match="could not be loaded") as raised:
             client.infer("faulty", numbers())
@@ -298,10 +298,14 @@ def test_fifty_models_share_a_budget_for_five(start_server, repository):
             done.result()
     # A model that is loaded while another one goes counts as its files' bytes, here more than the budget: the one that was used last stays.
     wait_for("the budget to be kept", lambda: used(server) <= budget or len(loaded(server)) == 1)
-    loads, evictions = metric(server, "nereid_demand_loads_total"), metric(server, "nereid_demand_evictions_total")
-    assert metric(server, "nereid_demand_budget_bytes") == budget
-    assert len(names) <= loads == evictions + len(loaded(server))
-    assert evictions == len(re.findall(r"evicted 'm\d\d' \(\d+ bytes, unused for [\d.]+ s\)", server.log))
+
+    def evictions():
+        return metric(server, "nereid_demand_evictions_total")
+
+    loads = metric(server, "nereid_demand_loads_total")
+    assert metric(server, "nereid_demand_budget_bytes") == budget and loads >= len(names)
+    wait_for("the count of evictions", lambda: loads == evictions() + len(loaded(server)))  # they are counted when they have begun
+    assert evictions() == len(re.findall(r"evicted 'm\d\d' \(\d+ bytes, unused for [\d.]+ s\)", server.log))
     assert metric(server, "nereid_demand_failures_total") == 0
 
 

@@ -5,14 +5,13 @@ How nereid waits until a change has settled, and how it goes on after failures, 
 """
 import contextlib
 import json
-import os
 import pathlib
 import re
 import tempfile
 
 import pytest
 from conftest import Starter, make_identity, wait_for
-from grpc_sides import NEREID, TRITON, SideStarter, stop
+from grpc_sides import NEREID, TRITON, SideStarter, place, stop
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 TWO = "instance_group { kind: KIND_CPU count: 2 }"
@@ -79,14 +78,6 @@ def sides(tmp_path_factory):
     finally:
         for side in made:
             stop(side.starter)
-
-
-def place(directory, made):
-    """In one step, so that no poll sees half of it: a model, or the configuration of one that is there."""
-    if directory.exists():
-        os.replace(made / "config.pbtxt", directory / "config.pbtxt")
-    else:
-        made.rename(directory)
 
 
 def model(name, into="repository", **more):

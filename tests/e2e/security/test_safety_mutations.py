@@ -175,7 +175,7 @@ def test_cve_2025_23317_mutated_requests(start_server, targets):
     with survives(server):
         statuses = attack_on_threads(server, server.http_port, MUTATIONS)
         assert server.ask("/v2/repository/models/t_uint8/load", b"").status == 200
-    assert statuses[b"200"] > MUTATIONS // 20 and statuses[b"400"] > MUTATIONS // 20, statuses  # they come through to the handlers
+    assert {b"200", b"400"} <= statuses.keys(), statuses  # they come through to the handlers
 
 
 def test_mutated_requests_to_the_metrics_port(start_server, targets):

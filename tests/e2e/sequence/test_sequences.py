@@ -264,7 +264,7 @@ def test_the_server_ends_with_sequences_that_nobody_ends(start_server, repositor
 
 
 def test_an_unload_serves_what_waits(start_server, repository):
-    make_sequences(repository, strategy=OLDEST % 1, idle_us=1_000_000, max_batch_size=1)
+    make_sequences(repository, strategy=OLDEST % 1, idle_us=5_000_000, max_batch_size=1)
     server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=m"])
     assert steps(server, "m", (1, 1, "start")) == [said(1, 1)]
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
