@@ -195,13 +195,8 @@ def test_a_cancelled_request_stops_inside_its_process(start_server, repository):
 # ---- what only a process can promise
 
 
-def delayed(repository, name, milliseconds):
-    return make_identity(repository, name, max_batch_size=0,
-                         more='parameters { key: "execute_delay_ms" value { string_value: "%d" } }\n' % milliseconds)
-
-
 def test_a_process_that_ends_costs_its_own_requests_only(start_server, repository):
-    isolate(delayed(repository, "slow", 60_000))
+    isolate(make_streaming(repository, "slow", decoupled=False))
     make_identity(repository, "m")
     server = start_server(repository)
     [process] = processes(server)
@@ -209,12 +204,11 @@ def test_a_process_that_ends_costs_its_own_requests_only(start_server, repositor
 
     def ask(_):
         with Client(server) as client:
-            answers.append(client.ask("/v2/models/slow/infer", tensor(shape=[1])))
+            answers.append(client.ask("/v2/models/slow/generate", json.dumps({"INPUT": "hi", "delay_us": 600_000_000}).encode()))
 
     def end(_):
         with Client(server) as client:
-            wait_for("the execution", lambda: 'nv_inference_pending_request_count{model="slow",version="1"} 0'
-                     in server.ask("/metrics", port=server.metrics_port).text and len(proc.threads(process)) > 2)
+            wait_for("the execution", lambda: "streaming: began 1" in server.log)
             assert client.ask("/v2/models/m/infer", tensor()).status == 200
             os.kill(process, signal.SIGKILL)
 
@@ -302,7 +296,7 @@ def test_loads_and_unloads_leave_nothing(start_server, repository):
 
 
 def test_a_process_ends_with_its_server(start_server, repository):
-    isolate(delayed(repository, "slow", 60_000))
+    isolate(make_identity(repository, "m"))
     server = start_server(repository)
     [process] = processes(server)
     server.process.kill()

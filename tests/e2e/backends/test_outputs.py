@@ -254,7 +254,7 @@ def make_onnx(repository):
     for name, graph in nodes.items():
         kind, text = (TensorProto.STRING, "STRING") if name == "strings" else (TensorProto.FLOAT, "FP32")
         save(repository, name, graph, [("X", kind, ("batch", 1))], [("Y", kind, () if name == "scalar" else ("rows", 1))], f"""
-            backend: "onnxruntime" max_batch_size: 8 dynamic_batching {{ preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 30000000 }}
+            backend: "onnxruntime" max_batch_size: 8 dynamic_batching {{ preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 600000000 }}
             input {{ name: "X" data_type: TYPE_{text} dims: [ 1 ] }} output {{ name: "Y" data_type: TYPE_{text} dims: [ 1 ] }}""")
     return repository
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from python_sides import SideStarter
 from test_onnxruntime import save
 
-TOGETHER = "dynamic_batching { preferred_batch_size: [ %d ] max_queue_delay_microseconds: 60000000 }"
+TOGETHER = "dynamic_batching { preferred_batch_size: [ %d ] max_queue_delay_microseconds: 600000000 }"
 KINDS = ("ELEMENT_COUNT", "ACCUMULATED_ELEMENT_COUNT", "ACCUMULATED_ELEMENT_COUNT_WITH_ZERO", "MAX_ELEMENT_COUNT_AS_SHAPE", "ITEM_SHAPE",
          "ITEM_SHAPE_FLATTEN")
 

@@ -85,7 +85,7 @@ def test_brain_floats_go_through(start_server, repository):
 def test_strings_of_several_requests_share_a_batch(start_server, repository):
     identity(repository, "m", TensorProto.STRING, ("batch", 2), """
         max_batch_size: 8
-        dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 20000000 }
+        dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 600000000 }
         """)
     server = start_server(repository)
     with triton.InferenceServerClient(server.url, concurrency=4) as client:

@@ -13,7 +13,7 @@ import proc
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as triton
-from conftest import BUILD, PATIENCE, Starter, link_backends
+from conftest import BUILD, PATIENCE, Starter, link_backends, wait_for
 from state_models import IDLE
 from torch_cases import COMPILED, FILES, LINEAR, RESULT, X, Y, config, package, parameter, save, with_metadata
 from tritonclient.utils import InferenceServerException
@@ -286,7 +286,7 @@ def test_compiled_models_do_not_pile_up(server, client):
         client.load_model("compiled")
         assert ask(client, "compiled", INPUT__0=ROWS)["OUTPUT__0"].tolist() == LINEAR
         client.unload_model("compiled")
-    assert mapped() <= before + 3
+    wait_for("their end", lambda: mapped() <= before + 3)
 
 
 def test_a_package_that_is_exchanged_is_the_new_one(server, client):

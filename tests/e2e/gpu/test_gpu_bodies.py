@@ -115,6 +115,7 @@ def test_a_large_body_is_copied_to_the_gpu_from_where_it_was_received(server, gp
 
         ask()
         for way, count in (ask, 1), (raw, 1), (unary, 1), (stream, 2):
+            wait_for("the pool", lambda: pool_used(server) == 0)  # else it may be too small for two ways
             before = gpus.counters()
             way()
             asked = gpus.counters().since(before)

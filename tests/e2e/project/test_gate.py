@@ -60,9 +60,10 @@ def test_each_kind_of_failure_is_told_with_its_name_and_command(tmp_path):
 def test_unit_tests_that_fail_are_told_too(tmp_path):
     cases = {"good": "true", "wrong": "echo 'exceptions are rare'; exit 1", "crash": "kill -SEGV $$", "abort": "kill -ABRT $$",
              "race": "echo 'WARNING: ThreadSanitizer: data race'; exit 66", "unchecked": "echo 'LeakSanitizer has encountered a fatal error'; exit 1", "hang": "sleep 600"}
-    (tmp_path / "CTestTestfile.cmake").write_text("".join(f'add_test({name} "/bin/sh" "-c" [==[{command}]==])\n' for name, command in cases.items()))
+    (tmp_path / "CTestTestfile.cmake").write_text("".join(f'add_test({name} "/bin/sh" "-c" [==[{command}]==])\n' for name, command in cases.items())
+                                                    + "set_tests_properties(hang PROPERTIES TIMEOUT 5)\n")
     report, log = tmp_path / "ctest.xml", tmp_path / "ctest.log"
-    subprocess.run(["ctest", "--test-dir", tmp_path, "--timeout", "5", "--output-junit", report, "--output-log", log, "-j8"], capture_output=True, timeout=PATIENCE)
+    subprocess.run(["ctest", "--test-dir", tmp_path, "--output-junit", report, "--output-log", log, "-j8"], capture_output=True, timeout=PATIENCE)
     done = subprocess.run([sys.executable, ROOT / "scripts/unit_failures.py", tmp_path, report, log], capture_output=True, text=True, check=True)
     kinds = {name.rpartition(": ")[2]: kind for kind, name, command in (line.split("\t") for line in done.stdout.splitlines())}
     assert kinds == {"wrong": "soft", "unchecked": "soft", "hang": "soft", "crash": "hard", "abort": "hard", "race": "hard"}

@@ -198,7 +198,7 @@ class Pod:
         os.mkfifo(self.gate)
         make_python(directory / "models", "slow", WAITS.format(str(self.gate)) + ECHO)
         flags = [re.sub(r"(-port=)\d+$", r"\g<1>0", re.sub(r"(--model-(?:repository|store)=).*", rf"\g<1>{directory}/models", argument))
-                 for argument in container_of(pod)["args"]]
+                 for argument in container_of(pod)["args"] if not argument.startswith("--exit-timeout-secs=")]
         self.server = start_server(flags=flags + ["--allow-root"] * (os.geteuid() == 0), wait=False)
         self.server.await_ports()
 

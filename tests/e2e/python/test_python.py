@@ -83,7 +83,7 @@ def test_requests_that_arrive_together_are_one_batch(start_server, repository):
     make_python(repository, "count", """
         def execute(self, requests):
             return [answer(np.full((len(value(r)), 1), len(requests), np.int32)) for r in requests]
-        """, max_batch_size=8, more="dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 30000000 }")
+        """, max_batch_size=8, more="dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 600000000 }")
     server = start_server(repository)
     sizes = together(3, lambda i: infer(server, "count", np.array([[i]], np.int32)))
     assert [size.tolist() for size in sizes] == [[[3]]] * 3
@@ -372,7 +372,7 @@ def test_settings_that_are_not_needed_or_unknown_are_told(start_server, reposito
 
 # ---- what comes back (test_outputs.py has what is not as configured)
 
-BATCH_OF_3 = "dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 30000000 }"
+BATCH_OF_3 = "dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 600000000 }"
 
 
 def batch_of_three(server, model):

@@ -72,7 +72,7 @@ def test_curl_gets_the_sum(server):
 
 def test_three_requests_that_arrive_together_are_one_list(start_server, repository):
     config = copy_model(repository, "batch_add") / "config.pbtxt"
-    text, count = re.subn("max_queue_delay_microseconds: 500 ", "preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 30000000 ",
+    text, count = re.subn("max_queue_delay_microseconds: 500 ", "preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 600000000 ",
                           config.read_text())
     assert count == 1  # the batch below has four rows: who comes first waits for the others
     config.write_text(text)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that use shared memory against the server: rows 24 to 28 of the scorecard, S1 to S3, S6 and S7."""
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -40,8 +41,7 @@ def sharing(nereid, backends, tmp_path_factory):
 def end_of(server, *regions):
     """Nothing is registered any more, and nothing mapped."""
     assert unregister(server).status == 200
-    wait_for("no region", lambda: registered(server) == [])
-    assert [mapped(server, made) for made in regions] == [0] * len(regions)
+    wait_for("no region", lambda: registered(server) == [] and not any(mapped(server, made) for made in regions))
 
 
 # --- bounds and keys
@@ -162,6 +162,14 @@ def meanwhile(work):
         raise failures[0]
 
 
+def rounds(least, hit):
+    """Of a race: so many, and more until it was hit."""
+    for i in itertools.count():
+        if i >= least and hit():
+            return
+        yield i
+
+
 ATTACKED = {
     "read in place": ("t_fp32", "FP32"), "copied": ("t_int32", "INT32"), "copied with lengths": ("t_bytes", "BYTES"),
 }
@@ -179,7 +187,7 @@ def test_a_region_that_is_truncated_while_it_is_used(sharing, way):
 
     with region(2 * LARGE) as made, survives(sharing), connect(sharing) as connection:
         with meanwhile(come_and_go):
-            for i in range(ROUNDS // 2):
+            for i in rounds(ROUNDS // 2, lambda: statuses[400] > 0):
                 register(sharing, "r", made.key, made.size)  # again, where it was dropped
                 body = inference(datatype, [1, LARGE // 4], place("r", LARGE), place("r", LARGE, LARGE))
                 send(connection, request("POST", f"/v2/models/{model}/infer", body))
@@ -187,7 +195,6 @@ def test_a_region_that_is_truncated_while_it_is_used(sharing, way):
                 statuses[reply.status] += 1
                 if reply.status != 200:
                     check_error(reply)
-        assert statuses[400] > 0, f"never hit: {statuses}"
         end_of(sharing, made)
 
 
@@ -241,12 +248,11 @@ def test_lengths_that_change_while_they_are_read(sharing):
 
         body = inference("BYTES", [1, count], place("r", len(good)), place("r", PAGE, PAGE))
         with meanwhile(rewrite):
-            for _ in range(2 * ROUNDS):
+            for _ in rounds(2 * ROUNDS, lambda: min(statuses.values()) > 0):
                 reply = client.infer("t_bytes", body)
                 statuses[reply.status] += 1
                 if reply.status == 200:
                     check_tensor(made.memory[PAGE:], count, len(good))
-        assert min(statuses.values()) > 0, statuses
         end_of(sharing, made)
 
 
@@ -265,7 +271,7 @@ def test_cve_2024_0116_requests_race_with_unregistering(sharing):
 
     def use(number):
         with connect(sharing) as connection:
-            for i in range(ROUNDS // 2):
+            for i in rounds(ROUNDS // 2, lambda: min(statuses[number].values()) > 0):
                 with_own_bytes = place("r", 256, 1024 * number), place("r", 256, 1024 * number + 512)
                 send(connection, request("POST", "/v2/models/t_fp32/infer", inference("FP32", [1, 64], *with_own_bytes)))
                 statuses[number][receive_reply(connection).status] += 1
@@ -277,7 +283,6 @@ def test_cve_2024_0116_requests_race_with_unregistering(sharing):
     with region(2 * PAGE) as made, survives(sharing):
         with meanwhile(come_and_go):
             on_threads(4, use)
-        assert all(min(counts.values()) > 0 for counts in statuses), statuses
         end_of(sharing, made)
 
 

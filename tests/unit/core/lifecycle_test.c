@@ -239,14 +239,14 @@ typedef struct asker {
 static void *keep_asking(void *pointer)
 {
   asker *me = pointer;
-  while (!me->stop) {
+  do {
     answer a;
     TRITONSERVER_Error *e = ask(me->server, "m", me->asked, &a);
     if (e != NULL || a.failed || a.value != me->asked)
       me->lost++;
     TRITONSERVER_ErrorDelete(e);
     me->asked++;
-  }
+  } while (!me->stop);
   return NULL;
 }
 
