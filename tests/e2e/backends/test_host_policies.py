@@ -11,10 +11,10 @@ import numpy as np
 import proc
 import pytest
 import tritonclient.http as triton
-from conftest import DEADLINE, ROOT, environment, make_identity, wait_for
+from conftest import DEADLINE, environment, make_identity, wait_for
 from onnx import TensorProto
 from python_models import PID, ask, infer, make_python, worker_of
-from python_sides import SIDES, load, python_backends, side, start_python  # noqa: F401
+from python_sides import SIDES, embedding, load, python_backends, side, start_python  # noqa: F401
 from test_onnxruntime import identity as make_onnx_identity
 
 FIRST, LAST = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0))
@@ -197,10 +197,7 @@ def test_instances_read_the_data_for_their_policy(side, python_backends, tmp_pat
         make_identity(tmp_path / "models", name, "TYPE_INT32", max_batch_size=0, more=more)
     config = GROUP.replace('"IN"', '"INPUT0"') + mine
     make_python(tmp_path / "models", "python", "def execute(self, requests):\n    return [answer(value(r, 'INPUT0')) for r in requests]", config=config)
-    program = tmp_path / "policy_client"
-    sanitizers = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}.get(side.build.name, [])
-    subprocess.run(["cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include",
-                    ROOT / "tests/abi/policy_client.c", "-o", program, side.core, f"-Wl,-rpath,{side.core.parent}", "-pthread"], check=True)
+    program = embedding(side, "policy_client", tmp_path)
     for (model, steps), expected in READ.items():
         run = subprocess.run([program, python_backends, tmp_path / "models", model, "INPUT0", "2", *steps.split()], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, timeout=DEADLINE, env=environment() | side.variables)

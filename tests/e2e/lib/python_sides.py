@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 
 import pytest
 from conftest import BUILD, ROOT, Starter, link_backends, wait_for
@@ -141,6 +142,22 @@ def server(side, python_backends, tmp_path_factory):
     finally:  # also when it does not get ready
         starter.stop_all()
     assert starter.left_in_memory() == []
+
+
+def embedding(side, name, directory):
+    """A program of tests/abi that embeds the side's server. It is compiled here, against the library that is tested: it needs no more. If that has
+    sanitizers, the program has them too, and their defaults."""
+    program = directory / name
+    sanitizers = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}.get(side.build.name, [])
+    defaults = [side.build / "CMakeFiles/nereid_sanitizer_options.dir/tests/sanitizer_options.c.o"] if sanitizers else []
+    subprocess.run(
+        [
+            "cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include", ROOT / f"tests/abi/{name}.c", *defaults,
+            "-o", program, side.core, f"-Wl,-rpath,{side.core.parent}", "-pthread",
+        ],
+        check=True,
+    )
+    return program
 
 
 def put_model(repository, name):

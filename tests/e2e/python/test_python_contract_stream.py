@@ -3,23 +3,13 @@
 import subprocess
 
 import pytest
-from conftest import DEADLINE, ROOT, environment
-from python_sides import MODELS, SIDES, python_backends, side  # noqa: F401
+from conftest import DEADLINE, environment
+from python_sides import MODELS, SIDES, embedding, python_backends, side  # noqa: F401
 
 
 @pytest.fixture(scope="module")
 def client(side, tmp_path_factory):
-    """Compiled here, against the library that is tested: an embedding program needs no more."""
-    program = tmp_path_factory.mktemp("client") / "stream_client"
-    sanitizers = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}.get(side.build.name, [])
-    subprocess.run(
-        [
-            "cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include",
-            ROOT / "tests/abi/stream_client.c", "-o", program, side.core, f"-Wl,-rpath,{side.core.parent}", "-pthread",
-        ],
-        check=True,
-    )
-    return program
+    return embedding(side, "stream_client", tmp_path_factory.mktemp("client"))
 
 
 @pytest.fixture
