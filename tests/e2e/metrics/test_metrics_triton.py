@@ -129,15 +129,17 @@ def over_grpc(server, model, id="", parameters=None):
 
 def staggered(server, ask, model, count, marks):
     """How many of that many requests got an answer: one, and while that is executed, all others at once."""
-    name = f"{uuid.uuid4()}"
+    name = str(uuid.uuid4())
     with concurrent.futures.ThreadPoolExecutor(count) as threads:
         first = threads.submit(ask, server, model, id=name)
-        wait_for("its execution", (marks / f"{name}.begun").exists)
-        others = [threads.submit(ask, server, model, parameters={"timeout": SHORT_US}) for _ in range(count - 1)]
-        pending = f'nv_inference_pending_request_count{{model="{model}",version="1"}}'
-        wait_for("the others", lambda: sum(other.done() for other in others) + int(series(scrape(server))[pending]) >= count - 1)
-        time.sleep(2 * SHORT_US / 1e6)  # what waits has waited too long, if that counts
-        (marks / f"{name}.go").touch()
+        try:
+            wait_for("its execution", (marks / f"{name}.begun").exists)
+            others = [threads.submit(ask, server, model, parameters={"timeout": SHORT_US}) for _ in range(count - 1)]
+            pending = f'nv_inference_pending_request_count{{model="{model}",version="1"}}'
+            wait_for("the others", lambda: sum(other.done() for other in others) + int(series(scrape(server))[pending]) >= count - 1)
+            time.sleep(2 * SHORT_US / 1e6)  # what waits has waited too long, if that counts
+        finally:
+            (marks / f"{name}.go").touch()
         return sum(asked.result() for asked in (first, *others))
 
 
