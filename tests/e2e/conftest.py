@@ -379,6 +379,8 @@ input { name: "INPUT0" data_type: %(type)s dims: [ -1 ] }
 output { name: "OUTPUT0" data_type: %(type)s dims: [ -1 ] }
 %(more)s
 """
+# So many rows are one batch: who comes first waits for the others, however late they are.
+TOGETHER = f"dynamic_batching {{ preferred_batch_size: [ %d ] max_queue_delay_microseconds: {2 * PATIENCE}000000 }}"
 
 
 def make_identity(repository, name, type="TYPE_FP32", max_batch_size=8, more="", versions=(1,)):

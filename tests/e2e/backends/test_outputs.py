@@ -13,7 +13,7 @@ import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as triton
 import tritonclient.utils.shared_memory as shm
-from conftest import wait_for
+from conftest import TOGETHER, wait_for
 from onnx import TensorProto, helper
 from prometheus_client.parser import text_string_to_metric_families
 from python_models import make_python, together
@@ -254,7 +254,7 @@ def make_onnx(repository):
     for name, graph in nodes.items():
         kind, text = (TensorProto.STRING, "STRING") if name == "strings" else (TensorProto.FLOAT, "FP32")
         save(repository, name, graph, [("X", kind, ("batch", 1))], [("Y", kind, () if name == "scalar" else ("rows", 1))], f"""
-            backend: "onnxruntime" max_batch_size: 8 dynamic_batching {{ preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 600000000 }}
+            backend: "onnxruntime" max_batch_size: 8 {TOGETHER % 2}
             input {{ name: "X" data_type: TYPE_{text} dims: [ 1 ] }} output {{ name: "Y" data_type: TYPE_{text} dims: [ 1 ] }}""")
     return repository
 

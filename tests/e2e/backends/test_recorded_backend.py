@@ -4,10 +4,10 @@ import json
 
 import numpy
 import pytest
-from conftest import BUILD, wait_for
+from conftest import BUILD, TOGETHER, wait_for
 from grpc_sides import NEREID, TRITON
 from python_sides import SideStarter
-from test_ragged import TOGETHER, give, in_order
+from test_ragged import give, in_order
 
 RECORDING = BUILD / "test-backends/recording"
 

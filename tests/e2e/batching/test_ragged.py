@@ -6,13 +6,12 @@ import queue
 import numpy
 import pytest
 import tritonclient.grpc as triton
-from conftest import BUILD, PATIENCE
+from conftest import BUILD, PATIENCE, TOGETHER
 from grpc_sides import NEREID, TRITON, client_of
 from onnx import TensorProto, helper
 from python_sides import SideStarter
 from test_onnxruntime import save
 
-TOGETHER = "dynamic_batching { preferred_batch_size: [ %d ] max_queue_delay_microseconds: 600000000 }"
 KINDS = ("ELEMENT_COUNT", "ACCUMULATED_ELEMENT_COUNT", "ACCUMULATED_ELEMENT_COUNT_WITH_ZERO", "MAX_ELEMENT_COUNT_AS_SHAPE", "ITEM_SHAPE",
          "ITEM_SHAPE_FLATTEN")
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import PATIENCE, ROOT
+from conftest import ROOT, TOGETHER
 from torch_cases import config, parameter
 from tritonclient.utils import InferenceServerException
 
@@ -75,8 +75,7 @@ def test_a_module_is_made_compiled_and_run(start, repository, more, files, facto
 
 
 def test_requests_of_a_batch_are_one_call(start, repository):
-    batches = "dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: %d }\n" % (PATIENCE * 1_000_000)
-    add(repository, "mine", config([X, Y], OUTPUTS, "", 3, RUNTIME + batches), {"model.py": MINE})
+    add(repository, "mine", config([X, Y], OUTPUTS, "", 3, RUNTIME + TOGETHER % 3), {"model.py": MINE})
     server = start()
     load(server, "mine")
     found = {}

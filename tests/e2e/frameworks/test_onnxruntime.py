@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import tritonclient.http as triton
-from conftest import ROOT, copy_model
+from conftest import ROOT, TOGETHER, copy_model
 from onnx import TensorProto, helper
 
 pytestmark = pytest.mark.gpu_host
@@ -83,10 +83,7 @@ def test_brain_floats_go_through(start_server, repository):
 
 
 def test_strings_of_several_requests_share_a_batch(start_server, repository):
-    identity(repository, "m", TensorProto.STRING, ("batch", 2), """
-        max_batch_size: 8
-        dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 600000000 }
-        """)
+    identity(repository, "m", TensorProto.STRING, ("batch", 2), "max_batch_size: 8 " + TOGETHER % 4)
     server = start_server(repository)
     with triton.InferenceServerClient(server.url, concurrency=4) as client:
         data = [np.array([[f"{i}".encode() * i, "ä".encode() * 50 * i]], dtype=np.object_) for i in range(4)]

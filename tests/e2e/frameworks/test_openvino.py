@@ -12,7 +12,7 @@ import proc
 import pytest
 import tritonclient.http as triton
 from client_memory import region
-from conftest import wait_for
+from conftest import TOGETHER, wait_for
 from onnx import TensorProto, helper, numpy_helper
 from state_models import IDLE
 from test_ragged import give, in_order, make_sums
@@ -163,7 +163,7 @@ def test_strings_are_refused(start_server, repository):
 
 
 def test_requests_share_a_batch_of_any_size(client, repository):
-    double(repository, "m", (1, 4), "max_batch_size: 8\ndynamic_batching { preferred_batch_size: [ 5 ] max_queue_delay_microseconds: 600000000 }\n")
+    double(repository, "m", (1, 4), "max_batch_size: 8\n" + TOGETHER % 5)
     client = client()
     data = [np.random.default_rng(i).random((rows, 4), np.float32) for i, rows in enumerate((1, 2, 1, 1))]
     pending = [client.async_infer("m", [triton.InferInput("X", d.shape, "FP32").set_data_from_numpy(d)]) for d in data]

@@ -11,7 +11,7 @@ import proc
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
-from conftest import DEADLINE, ROOT, Starter, wait_for
+from conftest import DEADLINE, ROOT, TOGETHER, Starter, wait_for
 from state_models import IDLE
 from test_isolated import isolate, processes
 from tritonclient.utils import InferenceServerException
@@ -58,8 +58,7 @@ RAGGED = """max_batch_size: 4
 input { name: "values" data_type: TYPE_FP32 dims: [ -1 ] allow_ragged_batch: true }
 batch_input { kind: BATCH_ELEMENT_COUNT target_name: "counts" data_type: TYPE_FP32 source_input: "values" }
 output { name: "sums" data_type: TYPE_FP32 dims: [ 1 ] }
-dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 600000000 }
-"""
+""" + TOGETHER % 3
 GRAPH = "".join(f"{key} {tensor(name, 'INT32', '[4]')}" for key, name in (("input", "INPUT0"), ("input", "INPUT1"), ("output", "OUTPUT0"), ("output", "OUTPUT1")))
 GRAPH = 'platform: "tensorflow_graphdef"\nmax_batch_size: 4\n' + GRAPH
 VARIABLE = 'platform: "tensorflow_graphdef"\nmax_batch_size: 4\n' + f"input {tensor('INPUT', 'FP32', '[1]')}output {tensor('OUTPUT', 'FP32', '[1]')}"

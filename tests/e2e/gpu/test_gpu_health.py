@@ -7,7 +7,7 @@ import re
 
 import proc
 import pytest
-from conftest import PATIENCE, make_identity, wait_for
+from conftest import PATIENCE, TOGETHER, make_identity, wait_for
 from cuda_memory import Memory, Protocol
 from gpus import Client as GpuClient
 from gpus import fake_gpus
@@ -81,7 +81,7 @@ def test_a_dead_context_is_found_and_its_models_refuse(start_server, repository,
 
 def test_what_waits_is_refused_too(start_server, repository, gpus):
     """Requests that wait for a batch are answered when their GPU fails."""
-    make_identity(repository, "m", more=group(0) + " dynamic_batching { preferred_batch_size: [ 8 ] max_queue_delay_microseconds: 600000000 }")
+    make_identity(repository, "m", more=group(0) + TOGETHER % 8)
     server = start_server(repository, variables=gpus.variables)
     with concurrent.futures.ThreadPoolExecutor() as threads:
         waiting = [threads.submit(infer, server, "m") for _ in range(3)]

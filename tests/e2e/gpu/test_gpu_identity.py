@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as triton
-from conftest import DEADLINE, PATIENCE, make_identity, wait_for
+from conftest import DEADLINE, PATIENCE, TOGETHER, make_identity, wait_for
 from gpus import fake_gpus
-from test_ragged import TOGETHER
 
 MIB = 1 << 20
 ON_GPU = "instance_group [ { kind: KIND_GPU } ]"

@@ -8,10 +8,9 @@ import shutil
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import BUILD, DEADLINE, wait_for
+from conftest import BUILD, DEADLINE, TOGETHER, wait_for
 from gpus import Client, fake_gpus
 from state_models import IDLE
-from test_ragged import TOGETHER
 
 PACKAGES = BUILD / "tests/fakes/ort/packages"
 GPU = "instance_group [{ kind: KIND_GPU }]\n"

@@ -33,7 +33,7 @@ def identity(**values):
 
 
 def write(repository, name, config):
-    """Makes the model, or changes it."""
+    """Makes the model, or changes it, in one step."""
     made = repository.with_name(f"{repository.name} {name}")
     (made / "1").mkdir(parents=True, exist_ok=True)
     (made / "config.pbtxt").write_text(config)

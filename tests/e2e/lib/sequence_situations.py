@@ -216,8 +216,8 @@ def streamed(server, model):
 
 
 def cancelled_in_backlog(server, model):
-    is_nereid = json.loads(server.ask("/v2").body)["name"] == "nereid"
     """The sequence ends with it."""
+    is_nereid = json.loads(server.ask("/v2").body)["name"] == "nereid"
     begun = steps(server, model, (1, 81, "start"))
     with over_grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
         given = over_grpc.InferInput("IN", [1, 1], "INT32").set_data_from_numpy(np.array([[1]], np.int32))

@@ -10,7 +10,7 @@ import subprocess
 
 import proc
 import pytest
-from conftest import PATIENCE, make_faulty, make_identity, wait_for
+from conftest import PATIENCE, TOGETHER, make_faulty, make_identity, wait_for
 from safety import Client, on_threads, tensor
 from streaming import ask, events, make_streaming
 from wire import connect, receive_all
@@ -72,7 +72,7 @@ def test_an_inference_is_told_with_all_that_is_known(start_logged, repository):
 
 
 def test_requests_of_one_batch_say_how_large_it_was(start_logged, repository):
-    make_identity(repository, "batched", more="dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 600000000 }")
+    make_identity(repository, "batched", more=TOGETHER % 4)
     server = start_logged()
     on_threads(2, lambda i: server.ask("/v2/models/batched/infer", tensor(shape=(2, 1), data=(1, 2), id=f"b{i}")))
     assert [await_entry(server.access, request_id=f"b{i}")["batch"] for i in range(2)] == [4, 4]

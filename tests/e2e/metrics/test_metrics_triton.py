@@ -137,7 +137,7 @@ def staggered(server, ask, model, count, marks):
             others = [threads.submit(ask, server, model, parameters={"timeout": SHORT_US}) for _ in range(count - 1)]
             pending = f'nv_inference_pending_request_count{{model="{model}",version="1"}}'
             wait_for("the others", lambda: sum(other.done() for other in others) + int(series(scrape(server))[pending]) >= count - 1)
-            time.sleep(2 * SHORT_US / 1e6)  # what waits has waited too long, if that counts
+            time.sleep(2 * SHORT_US / 1e6)  # what waits has exceeded its timeout, if its model has one
         finally:
             (marks / f"{name}.go").touch()
         return sum(asked.result() for asked in (first, *others))

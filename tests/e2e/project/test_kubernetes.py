@@ -11,7 +11,7 @@ import time
 import jsonschema
 import pytest
 import yaml
-from conftest import PATIENCE, ROOT, wait_for
+from conftest import EXIT_TIMEOUT, PATIENCE, ROOT, wait_for
 from python_models import ECHO, make_python
 
 VERSIONS = ["1.30", "1.37"]  # of Kubernetes
@@ -189,7 +189,7 @@ BODY = b'{"inputs":[{"name":"IN","shape":[1],"datatype":"INT32","data":[7]}]}'
 
 
 class Pod:
-    """The server with the arguments of a manifest, but for ports, the models' folder and who may run it."""
+    """The server with the arguments of a manifest, but for ports, the models' folder, the exit timeout and who may run it."""
 
     def __init__(self, pod, start_server, directory):
         self.pod, self.gate, values = pod, directory / "gate", arguments(pod)
@@ -198,7 +198,8 @@ class Pod:
         os.mkfifo(self.gate)
         make_python(directory / "models", "slow", WAITS.format(str(self.gate)) + ECHO)
         flags = [re.sub(r"(-port=)\d+$", r"\g<1>0", re.sub(r"(--model-(?:repository|store)=).*", rf"\g<1>{directory}/models", argument))
-                 for argument in container_of(pod)["args"] if not argument.startswith("--exit-timeout-secs=")]
+                 for argument in container_of(pod)["args"]]
+        flags = [re.sub(r"(--exit-timeout-secs=)\d+$", rf"\g<1>{EXIT_TIMEOUT}", flag) for flag in flags]
         self.server = start_server(flags=flags + ["--allow-root"] * (os.geteuid() == 0), wait=False)
         self.server.await_ports()
 

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import PATIENCE, WITHOUT_GPUS, wait_for
+from conftest import PATIENCE, TOGETHER, WITHOUT_GPUS, wait_for
 from python_models import ECHO, PID, ask, children, infer, make_python, reason, tensor, together, worker_of
 from streaming import events
 from tritonclient.utils import InferenceServerException
@@ -83,7 +83,7 @@ def test_requests_that_arrive_together_are_one_batch(start_server, repository):
     make_python(repository, "count", """
         def execute(self, requests):
             return [answer(np.full((len(value(r)), 1), len(requests), np.int32)) for r in requests]
-        """, max_batch_size=8, more="dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 600000000 }")
+        """, max_batch_size=8, more=TOGETHER % 3)
     server = start_server(repository)
     sizes = together(3, lambda i: infer(server, "count", np.array([[i]], np.int32)))
     assert [size.tolist() for size in sizes] == [[[3]]] * 3
@@ -372,7 +372,6 @@ def test_settings_that_are_not_needed_or_unknown_are_told(start_server, reposito
 
 # ---- what comes back (test_outputs.py has what is not as configured)
 
-BATCH_OF_3 = "dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 600000000 }"
 
 
 def batch_of_three(server, model):
@@ -392,7 +391,7 @@ def test_an_error_of_one_request_of_a_batch_is_its_own(start_server, repository,
         def execute(self, requests):
             assert len(requests) == 3
             return [{one} if value(r)[0, 0] == 1 else answer(value(r)) for r in requests]
-        """, max_batch_size=8, more=BATCH_OF_3)
+        """, max_batch_size=8, more=TOGETHER % 3)
     server = start_server(repository, flags=["--strict-outputs=true"])
     replies = batch_of_three(server, "mixed")
     assert replies[0] == [[0]] and replies[2] == [[2]]
@@ -414,7 +413,7 @@ def test_what_execute_does_wrong_fails_the_whole_batch(start_server, repository,
             if requests[0].request_id() == "fine":
                 return [answer(value(r)) for r in requests]
             {body}
-        """, max_batch_size=8, more=BATCH_OF_3)
+        """, max_batch_size=8, more=TOGETHER % 3)
     server = start_server(repository)
     for status, message in batch_of_three(server, "fails"):
         assert status == "500"

@@ -141,7 +141,7 @@ def test_memory_of_others_is_refused_by_the_kernel(backends, nereid, targets, tm
 
 @contextlib.contextmanager
 def meanwhile(work):
-    """Calls `work` again and again on a thread of its own while the block runs."""
+    """Calls `work` again and again on a thread of its own while the block runs. Gives the block its rounds: at least so many, and more until they have hit."""
     stop, failures = threading.Event(), []
 
     def run():
@@ -151,23 +151,21 @@ def meanwhile(work):
         except BaseException as failure:  # noqa: B902 - it is raised again below
             failures.append(failure)
 
+    def rounds(least, hit):
+        for i in itertools.count():
+            if failures or (i >= least and hit()):
+                return
+            yield
+
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield
+        yield rounds
     finally:
         stop.set()
         thread.join()
     if failures:
         raise failures[0]
-
-
-def rounds(least, hit):
-    """Of a race: so many, and more until it was hit."""
-    for i in itertools.count():
-        if i >= least and hit():
-            return
-        yield i
 
 
 ATTACKED = {
@@ -186,8 +184,8 @@ def test_a_region_that_is_truncated_while_it_is_used(sharing, way):
         made.resize(made.size)
 
     with region(2 * LARGE) as made, survives(sharing), connect(sharing) as connection:
-        with meanwhile(come_and_go):
-            for i in rounds(ROUNDS // 2, lambda: statuses[400] > 0):
+        with meanwhile(come_and_go) as rounds:
+            for _ in rounds(ROUNDS // 2, lambda: statuses[400] > 0):
                 register(sharing, "r", made.key, made.size)  # again, where it was dropped
                 body = inference(datatype, [1, LARGE // 4], place("r", LARGE), place("r", LARGE, LARGE))
                 send(connection, request("POST", f"/v2/models/{model}/infer", body))
@@ -247,7 +245,7 @@ def test_lengths_that_change_while_they_are_read(sharing):
             made.memory[at : at + 4] = good[:4]
 
         body = inference("BYTES", [1, count], place("r", len(good)), place("r", PAGE, PAGE))
-        with meanwhile(rewrite):
+        with meanwhile(rewrite) as rounds:
             for _ in rounds(2 * ROUNDS, lambda: min(statuses.values()) > 0):
                 reply = client.infer("t_bytes", body)
                 statuses[reply.status] += 1
@@ -271,7 +269,7 @@ def test_cve_2024_0116_requests_race_with_unregistering(sharing):
 
     def use(number):
         with connect(sharing) as connection:
-            for i in rounds(ROUNDS // 2, lambda: min(statuses[number].values()) > 0):
+            for _ in rounds(ROUNDS // 2, lambda: min(statuses[number].values()) > 0):
                 with_own_bytes = place("r", 256, 1024 * number), place("r", 256, 1024 * number + 512)
                 send(connection, request("POST", "/v2/models/t_fp32/infer", inference("FP32", [1, 64], *with_own_bytes)))
                 statuses[number][receive_reply(connection).status] += 1
@@ -281,7 +279,7 @@ def test_cve_2024_0116_requests_race_with_unregistering(sharing):
         assert unregister(sharing, "r").status == 200
 
     with region(2 * PAGE) as made, survives(sharing):
-        with meanwhile(come_and_go):
+        with meanwhile(come_and_go) as rounds:
             on_threads(4, use)
         end_of(sharing, made)
 
